@@ -1,0 +1,273 @@
+//! What a check answers: plain data, worked out further only when asked.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::ticks::Ticks;
+
+/// One call to decide: `n` tokens at one time, under one quota.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) ticks: Ticks,
+    /// Nanoseconds since the origin.
+    pub(crate) elapsed: u64,
+    /// The same in ticks.
+    pub(crate) now: u64,
+    pub(crate) n: u64,
+}
+
+impl Ask {
+    #[inline]
+    pub(crate) const fn new(ticks: &Ticks, elapsed: u64, n: u64) -> Self {
+        Self { ticks: *ticks, elapsed, now: ticks.at(elapsed), n }
+    }
+
+    /// Allowed, and the bucket now owes `debt`.
+    #[inline]
+    pub(crate) const fn allowed(&self, debt: u64) -> Allowed {
+        Allowed { level: self.level(debt) }
+    }
+
+    /// Denied, because the bucket owes `debt`.
+    #[inline]
+    pub(crate) const fn over_quota(&self, debt: u64) -> Denied {
+        Denied { level: self.level(debt), n: self.n, reason: Reason::OverQuota }
+    }
+
+    /// Denied for ever, whatever the bucket owes.
+    #[cold]
+    pub(crate) const fn over_burst(&self, debt: u64) -> Denied {
+        Denied { level: self.level(debt), n: self.n, reason: Reason::OverBurst }
+    }
+
+    /// Denied, because the slot that will be free first still owes `debt`.
+    pub(crate) const fn no_room(&self, debt: u64) -> Denied {
+        Denied { level: self.level(debt), n: self.n, reason: Reason::NoRoom }
+    }
+
+    #[inline]
+    pub(crate) const fn level(&self, debt: u64) -> Level {
+        Level { ticks: self.ticks, elapsed: self.elapsed, debt }
+    }
+}
+
+/// What a bucket owes at one time, under one quota.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level {
+    ticks: Ticks,
+    elapsed: u64,
+    debt: u64,
+}
+
+impl Level {
+    const fn remaining(&self) -> u64 {
+        self.ticks.remaining(self.debt)
+    }
+
+    /// How long until the debt has shrunk by `ticks`.
+    const fn wait(&self, ticks: u64) -> Duration {
+        duration(self.ticks.wait(self.elapsed, ticks))
+    }
+
+    const fn reset_after(&self) -> Duration {
+        if self.debt == 0 { Duration::ZERO } else { self.wait(self.debt) }
+    }
+}
+
+/// An admitted call.
+///
+/// Small, `Copy`, and lazy: the getters divide, the check does not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use = "an admission is also an answer: `remaining()`, `reset_after()`"]
+pub struct Allowed {
+    level: Level,
+}
+
+impl Allowed {
+    /// Whole tokens left after this call: as many one-token checks would succeed at this moment.
+    pub const fn remaining(&self) -> u64 {
+        self.level.remaining()
+    }
+
+    /// The burst, in tokens.
+    pub const fn limit(&self) -> u64 {
+        self.level.ticks.burst()
+    }
+
+    /// How long until the bucket is full again, if nothing more is taken. Whole nanoseconds, rounded up.
+    pub const fn reset_after(&self) -> Duration {
+        self.level.reset_after()
+    }
+}
+
+impl fmt::Debug for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allowed")
+            .field("remaining", &self.remaining())
+            .field("limit", &self.limit())
+            .field("reset_after", &self.reset_after())
+            .finish()
+    }
+}
+
+/// Why a call was denied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The bucket holds fewer tokens than asked for. A wait of [`retry_after`](Denied::retry_after) helps.
+    OverQuota,
+    /// More tokens than the burst were asked for. No wait helps.
+    OverBurst,
+    /// The limiter has no room for another key, and its [`Overflow`](crate::Overflow) policy is to deny. A wait helps: after
+    /// [`retry_after`](Denied::retry_after) a bucket that occupies the place will be full, if nothing more is taken from it.
+    NoRoom,
+}
+
+/// A denied call. Nothing was charged, and nobody after it is delayed by it.
+///
+/// Small, `Copy`, and lazy: the getters divide, the check does not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Denied {
+    level: Level,
+    n: u64,
+    reason: Reason,
+}
+
+impl Denied {
+    /// Whole tokens there are: as many one-token checks would succeed at this moment.
+    pub const fn remaining(&self) -> u64 {
+        match self.reason {
+            Reason::NoRoom => 0,
+            Reason::OverQuota | Reason::OverBurst => self.level.remaining(),
+        }
+    }
+
+    /// The burst, in tokens.
+    pub const fn limit(&self) -> u64 {
+        self.level.ticks.burst()
+    }
+
+    /// The tokens that were asked for.
+    pub const fn requested(&self) -> u64 {
+        self.n
+    }
+
+    /// Why.
+    pub const fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// How long until the bucket is full again, if nothing more is taken. Whole nanoseconds, rounded up.
+    pub const fn reset_after(&self) -> Duration {
+        self.level.reset_after()
+    }
+
+    /// The shortest wait after which the same call is allowed, if nothing else happens: whole nanoseconds, and one less would be too short.
+    /// `None` when no wait helps, because more than the burst was asked for.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self.reason {
+            Reason::NoRoom => Some(self.level.reset_after()),
+            Reason::OverQuota | Reason::OverBurst => match self.level.ticks.cost(self.n) {
+                // Admitted once the debt is at most `span - cost`.
+                Some(cost) => Some(self.level.wait((self.level.debt + cost).saturating_sub(self.level.ticks.span()))),
+                None => None,
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Denied")
+            .field("reason", &self.reason)
+            .field("requested", &self.n)
+            .field("remaining", &self.remaining())
+            .field("limit", &self.limit())
+            .field("retry_after", &self.retry_after())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (n, limit, left) = (self.n, self.limit(), self.remaining());
+        match (self.reason, self.retry_after()) {
+            (Reason::NoRoom, Some(wait)) => write!(f, "no room for another key; a place may be free in {wait:?}"),
+            (_, Some(wait)) => write!(f, "rate limited: {n} asked for, {left} of {limit} left; retry after {wait:?}"),
+            (_, None) => write!(f, "{n} asked for, but the burst is {limit}: no wait will help, ask for at most {limit}"),
+        }
+    }
+}
+
+impl core::error::Error for Denied {}
+
+/// A bucket as it stands, charged nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use = "a peek changes nothing: its answer is all there is"]
+pub struct Peek {
+    level: Level,
+    /// `None`: never used, or forgotten since it was full.
+    full_for: Option<u64>,
+}
+
+impl Peek {
+    /// The state of a bucket whose arrival time is `tat`.
+    pub(crate) const fn at(ticks: &Ticks, elapsed: u64, tat: u64) -> Self {
+        let ask = Ask::new(ticks, elapsed, 0);
+        let level = ask.level(tat.saturating_sub(ask.now));
+        // A word that was never written has no time at which it became full.
+        let full_for = if tat != 0 && level.debt == 0 { Some(ask.now - tat) } else { None };
+        Self { level, full_for }
+    }
+
+    /// Whole tokens there are: as many one-token checks would succeed at this moment.
+    pub const fn remaining(&self) -> u64 {
+        self.level.remaining()
+    }
+
+    /// The burst, in tokens.
+    pub const fn limit(&self) -> u64 {
+        self.level.ticks.burst()
+    }
+
+    /// How long until the bucket is full again, if nothing more is taken. Whole nanoseconds, rounded up.
+    pub const fn reset_after(&self) -> Duration {
+        self.level.reset_after()
+    }
+
+    /// Whether the bucket is full.
+    pub const fn is_full(&self) -> bool {
+        self.level.debt == 0
+    }
+
+    /// How long the bucket has been full (others call it idle), in whole nanoseconds, rounded down.
+    ///
+    /// `None` while it is not full, and where it is not known: a bucket never used, or one that a limiter has forgotten since it was full.
+    pub const fn full_for(&self) -> Option<Duration> {
+        match self.full_for {
+            Some(ticks) => Some(duration(self.level.ticks.passed(self.level.elapsed, ticks))),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Debug for Peek {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peek")
+            .field("remaining", &self.remaining())
+            .field("limit", &self.limit())
+            .field("reset_after", &self.reset_after())
+            .field("full_for", &self.full_for())
+            .finish()
+    }
+}
+
+const fn duration(nanos: u128) -> Duration {
+    const SECOND: u128 = 1_000_000_000;
+    let seconds = nanos / SECOND;
+    if seconds > u64::MAX as u128 {
+        return Duration::MAX;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "checked above, and below a billion")]
+    Duration::new(seconds as u64, (nanos % SECOND) as u32)
+}

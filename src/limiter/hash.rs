@@ -1,0 +1,50 @@
+//! The default hash: keyed, so that nobody outside can choose keys by where they fall.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::OnceLock;
+
+use foldhash::{SharedSeed, quality};
+
+/// The default hasher of a [`Limiter`](crate::Limiter): foldhash (its "quality" variant), keyed with 128 bits of the operating system's
+/// entropy, half per process and half per limiter.
+///
+/// A key's hash decides which eight slots its bucket may have and which fingerprint it goes by. Whoever could predict it could make a key that
+/// shares a victim's bucket. Without the hash key that is a guess of one in 2<sup>43</sup>, and no answer of a limiter tells more about the
+/// hash than whether such a guess was right. Making a check slow is not possible with any keys: it looks at eight slots, and that is all.
+///
+/// Where that is not enough, give the builder [`std::hash::RandomState`]: SipHash-1-3, a keyed function made to withstand an adversary who
+/// sees its output. `docs/design.md` has what it costs.
+#[derive(Clone, Debug)]
+pub struct KeyHasher {
+    state: quality::SeedableRandomState,
+}
+
+impl KeyHasher {
+    /// A hasher with a key of its own.
+    pub fn new() -> Self {
+        static SHARED: OnceLock<SharedSeed> = OnceLock::new();
+        let shared = SHARED.get_or_init(|| SharedSeed::from_u64(entropy()));
+        Self { state: quality::SeedableRandomState::with_seed(entropy(), shared) }
+    }
+}
+
+impl Default for KeyHasher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl BuildHasher for KeyHasher {
+    type Hasher = quality::FoldHasher<'static>;
+
+    #[inline]
+    fn build_hasher(&self) -> Self::Hasher {
+        self.state.build_hasher()
+    }
+}
+
+/// 64 bits that cannot be predicted: the standard library keys each `RandomState` from the operating system.
+fn entropy() -> u64 {
+    RandomState::new().hash_one(())
+}

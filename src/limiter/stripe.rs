@@ -1,0 +1,168 @@
+//! Counting what happens without a write that threads share.
+//!
+//! Each thread counts in a stripe of its own, found by its index; reading adds the stripes up. Indices are dense and given out again when a
+//! thread ends, so a limiter needs a stripe per thread that runs at a time, and a common one for any beyond.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::register::Register;
+
+/// What a limiter has done since it was built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Calls allowed.
+    pub allowed: u64,
+    /// Calls denied.
+    pub denied: u64,
+    /// Buckets dropped to make room that were full: no loss.
+    pub evicted_full: u64,
+    /// Buckets dropped to make room that owed tokens: each such key was let off its debt. Zero under
+    /// [`Overflow::DenyNew`](crate::Overflow::DenyNew).
+    pub evicted_in_debt: u64,
+}
+
+/// One thread's counts, on cache lines of their own: two, because processors fetch lines in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct Stripe {
+    allowed: Register,
+    denied: Register,
+    evicted_full: Register,
+    evicted_in_debt: Register,
+    stamps: Register,
+}
+
+impl Stripe {
+    fn new() -> Self {
+        let zero = || Register::new(0);
+        Self { allowed: zero(), denied: zero(), evicted_full: zero(), evicted_in_debt: zero(), stamps: zero() }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Stripes {
+    /// The last one is common to all threads without one of their own.
+    stripes: Box<[Stripe]>,
+}
+
+/// A thread's counts, while it counts.
+#[derive(Clone, Copy)]
+pub(super) struct Tally<'a> {
+    stripe: &'a Stripe,
+    index: usize,
+    /// All stripes there are.
+    count: usize,
+}
+
+/// Threads that run at a time and count alone, at the most. A stripe is 128 bytes.
+const MOST_STRIPES: usize = 1_024;
+
+impl Stripes {
+    pub(super) fn new() -> Self {
+        // Twice the processors: a server's worker threads, and as many others.
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let own = processors.saturating_mul(2).min(MOST_STRIPES);
+        Self { stripes: (0..=own).map(|_| Stripe::new()).collect() }
+    }
+
+    #[inline]
+    pub(super) fn tally(&self) -> Tally<'_> {
+        let count = self.stripes.len();
+        let index = thread_index().min(count - 1);
+        Tally { stripe: &self.stripes[index], index, count }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        self.stripes.iter().fold(Stats::default(), |sum, stripe| Stats {
+            allowed: sum.allowed.wrapping_add(stripe.allowed.get()),
+            denied: sum.denied.wrapping_add(stripe.denied.get()),
+            evicted_full: sum.evicted_full.wrapping_add(stripe.evicted_full.get()),
+            evicted_in_debt: sum.evicted_in_debt.wrapping_add(stripe.evicted_in_debt.get()),
+        })
+    }
+}
+
+impl Tally<'_> {
+    #[inline]
+    pub(super) fn decided(self, allowed: bool) {
+        self.add(if allowed { &self.stripe.allowed } else { &self.stripe.denied });
+    }
+
+    #[inline]
+    fn add(self, count: &Register) -> u64 {
+        // A thread that is alone on its stripe needs no locked instruction; the common stripe does.
+        if self.index + 1 < self.count { count.add_alone(1) } else { count.add(1) }
+    }
+}
+
+impl crate::table::Ledger for Tally<'_> {
+    fn stamp(&self) -> u64 {
+        // Each stripe has the numbers that leave its own remainder.
+        self.add(&self.stripe.stamps).wrapping_mul(self.count as u64).wrapping_add(self.index as u64)
+    }
+
+    fn evicted_full(&self) {
+        self.add(&self.stripe.evicted_full);
+    }
+
+    fn evicted_in_debt(&self) {
+        self.add(&self.stripe.evicted_in_debt);
+    }
+}
+
+/// A thread's index that has not been given, or was given back.
+const NONE: usize = usize::MAX;
+
+thread_local! {
+    /// Where the index is read: no destructor, so always there, at the price of one load.
+    static INDEX: Cell<usize> = const { Cell::new(UNASKED) };
+    /// What gives the index back.
+    static LEASE: Lease = Lease::take();
+}
+
+/// An index that the thread has not asked for yet.
+const UNASKED: usize = usize::MAX - 1;
+
+#[inline]
+fn thread_index() -> usize {
+    match INDEX.get() {
+        UNASKED => ask(),
+        index => index,
+    }
+}
+
+#[cold]
+fn ask() -> usize {
+    // In a thread whose `LEASE` is gone already, no index: the common stripe.
+    let index = LEASE.try_with(|lease| lease.0).unwrap_or(NONE);
+    INDEX.set(index);
+    index
+}
+
+struct Lease(usize);
+
+/// Indices given back, and the first that never was given.
+static FREE: Mutex<(BTreeSet<usize>, usize)> = Mutex::new((BTreeSet::new(), 0));
+
+impl Lease {
+    fn take() -> Self {
+        // The lock also orders the last counts of an index's former thread before the first of its next one.
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let (returned, unused) = &mut *free;
+        Self(returned.pop_first().unwrap_or_else(|| {
+            *unused += 1;
+            *unused - 1
+        }))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        INDEX.set(NONE);
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).0.insert(self.0);
+    }
+}

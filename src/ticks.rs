@@ -1,0 +1,161 @@
+//! How a quota counts time: exact integer arithmetic, no clock, no atomics.
+//!
+//! A quota of `tokens` per `period_ns` counts time in *ticks*, chosen so that one token costs a whole number of them (`unit`) and time turns
+//! into ticks with one multiplication and a shift: `ticks(ns) = floor(ns * mul / 2^shift)`.
+//!
+//! - Where it fits, a tick is `1/p` ns with `p/q = tokens/period_ns` in lowest terms: `mul = p`, `shift = 0`, `unit = q`. Nothing is rounded.
+//! - Elsewhere `unit` is the largest power of two that fits, and `mul` is the rate rounded down by less than one part in `2^shift`. A decision
+//!   is then that of exact arithmetic on a clock rounded down to whole ticks; since ticks are always taken of the absolute time, nothing drifts.
+//!
+//! "Fits" means that a full horizon of time and a whole burst together stay within the 63 bits that a word gives to its arrival time.
+
+/// The largest tick count a word can hold.
+pub(crate) const MAX_TICKS: u64 = (1 << 63) - 1;
+
+const DAY_NS: u64 = 86_400 * 1_000_000_000;
+
+/// Every quota counts at least this far from a limiter's origin: twenty years, and the [`LEEWAY_NS`] that an origin lies before the first
+/// reading.
+const HORIZON_NS: u64 = 20 * 366 * DAY_NS + LEEWAY_NS;
+
+/// How far behind the first reading of its clock a limiter puts its origin, so that a clock stepping back is taken as it is.
+pub(crate) const LEEWAY_NS: u64 = 30 * DAY_NS;
+
+/// With fewer significant bits than this in `mul`, waits would be wrong by more than one part in 2^24.
+const MIN_MUL_BITS: u32 = 24;
+
+/// The tick arithmetic of one quota.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ticks {
+    /// Ticks per `2^shift` nanoseconds.
+    mul: u64,
+    /// Ticks that one token costs.
+    unit: u64,
+    /// Ticks that the whole burst costs.
+    span: u64,
+    /// At most 63.
+    shift: u32,
+}
+
+impl Ticks {
+    /// The ticks of `tokens` per `period_ns` with a burst of `burst`, all at least 1; `None` if they do not fit.
+    pub(crate) const fn fit(tokens: u64, period_ns: u64, burst: u64) -> Option<Self> {
+        match Self::exact(tokens, period_ns, burst) {
+            Some(ticks) => Some(ticks),
+            None => Self::scaled(tokens, period_ns, burst),
+        }
+    }
+
+    const fn exact(tokens: u64, period_ns: u64, burst: u64) -> Option<Self> {
+        let divisor = gcd(tokens, period_ns);
+        let (mul, unit) = (tokens / divisor, period_ns / divisor);
+        let span = wide(burst) * wide(unit);
+        if wide(mul) * wide(HORIZON_NS) + span > wide(MAX_TICKS) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most MAX_TICKS")]
+        let span = span as u64;
+        Some(Self { mul, unit, span, shift: 0 })
+    }
+
+    const fn scaled(tokens: u64, period_ns: u64, burst: u64) -> Option<Self> {
+        // Tokens that a horizon and a burst need room for, rounded up.
+        let room = wide(tokens) * wide(HORIZON_NS) / wide(period_ns) + 1 + wide(burst);
+        if room > wide(MAX_TICKS) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most MAX_TICKS")]
+        let unit_bits = (MAX_TICKS / room as u64).ilog2();
+
+        // mul = floor(2^unit_bits * tokens * 2^shift / period_ns), by long division, for the largest shift that leaves it 64 bits.
+        let rate = wide(tokens) << unit_bits;
+        let mut mul = rate / wide(period_ns);
+        let mut rest = rate % wide(period_ns);
+        let mut shift = 0;
+        while shift < 63 && mul < 1 << 63 {
+            rest <<= 1;
+            mul <<= 1;
+            if rest >= wide(period_ns) {
+                rest -= wide(period_ns);
+                mul += 1;
+            }
+            shift += 1;
+        }
+        if mul < 1 << MIN_MUL_BITS {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "below 2^64: the loop ends at 2^63, and room bounds a rate of over 2^63")]
+        let mul = mul as u64;
+        Some(Self { mul, unit: 1 << unit_bits, span: burst << unit_bits, shift })
+    }
+
+    /// The tick count `elapsed` nanoseconds after the origin. Past the horizon it stands still, one burst below [`MAX_TICKS`].
+    #[inline]
+    pub(crate) const fn at(&self, elapsed: u64) -> u64 {
+        let ticks = (wide(elapsed) * wide(self.mul)) >> self.shift;
+        let last = MAX_TICKS - self.span;
+        #[expect(clippy::cast_possible_truncation, reason = "at most MAX_TICKS")]
+        if ticks < wide(last) { ticks as u64 } else { last }
+    }
+
+    /// What `n` tokens cost; `None` if that is more than the burst.
+    #[inline]
+    pub(crate) const fn cost(&self, n: u64) -> Option<u64> {
+        match self.unit.checked_mul(n) {
+            Some(cost) if cost <= self.span => Some(cost),
+            _ => None,
+        }
+    }
+
+    /// What the whole burst costs: the most a bucket may owe.
+    #[inline]
+    pub(crate) const fn span(&self) -> u64 {
+        self.span
+    }
+
+    /// The burst, in tokens.
+    pub(crate) const fn burst(&self) -> u64 {
+        self.span / self.unit
+    }
+
+    /// Whole tokens left to a bucket that owes `debt` ticks.
+    pub(crate) const fn remaining(&self, debt: u64) -> u64 {
+        self.span.saturating_sub(debt) / self.unit
+    }
+
+    /// The fewest nanoseconds after `elapsed` at which the count is at least `ticks` further.
+    ///
+    /// The smallest `x` with `floor(x * mul / 2^shift) >= T` is `ceil(T * 2^shift / mul)`.
+    pub(crate) const fn wait(&self, elapsed: u64, ticks: u64) -> u128 {
+        let target = wide(self.at(elapsed)) + wide(ticks);
+        (target << self.shift).div_ceil(wide(self.mul)).saturating_sub(wide(elapsed))
+    }
+
+    /// The whole nanoseconds in `ticks` that passed until `elapsed`, rounded down.
+    pub(crate) const fn passed(&self, elapsed: u64, ticks: u64) -> u128 {
+        let target = wide(self.at(elapsed).saturating_sub(ticks));
+        wide(elapsed).saturating_sub((target << self.shift).div_ceil(wide(self.mul)))
+    }
+
+    /// Whether a tick divides every nanosecond and every token exactly.
+    pub(crate) const fn is_exact(&self) -> bool {
+        self.shift == 0
+    }
+
+    /// The length of a tick in nanoseconds.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    pub(crate) fn tick_ns(&self) -> f64 {
+        (1_u128 << self.shift) as f64 / self.mul as f64
+    }
+}
+
+const fn wide(x: u64) -> u128 {
+    x as u128
+}
+
+const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
