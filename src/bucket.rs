@@ -92,7 +92,7 @@ impl<C: Clock> Bucket<C> {
         loop {
             // Relaxed: see `WordCell::charge`. A bucket's word is always live, so the first round answers.
             if let Some(answer) = word.charge(word.load(Ordering::Relaxed), &ask, || true) {
-                return answer;
+                return ask.result(answer);
             }
         }
     }

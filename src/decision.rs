@@ -7,47 +7,61 @@ use crate::ticks::Ticks;
 
 /// One call to decide: `n` tokens at one time, under one quota.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
-    pub(crate) ticks: Ticks,
+pub(crate) struct Ask<'a> {
+    ticks: &'a Ticks,
     /// Nanoseconds since the origin.
-    pub(crate) elapsed: u64,
+    elapsed: u64,
     /// The same in ticks.
     pub(crate) now: u64,
     pub(crate) n: u64,
+    /// What the call costs in ticks; `None` if that is more than the burst.
+    pub(crate) cost: Option<u64>,
 }
 
-impl Ask {
+/// What a check decided, in two registers: it becomes an [`Allowed`] or a [`Denied`] where the caller looks at it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    /// What the bucket owes now, in ticks. For [`Reason::NoRoom`], what the bucket in the way owes.
+    pub(crate) debt: u64,
+    pub(crate) denied: Option<Reason>,
+}
+
+impl Answer {
     #[inline]
-    pub(crate) const fn new(ticks: &Ticks, elapsed: u64, n: u64) -> Self {
-        Self { ticks: *ticks, elapsed, now: ticks.at(elapsed), n }
-    }
-
-    /// Allowed, and the bucket now owes `debt`.
-    #[inline]
-    pub(crate) const fn allowed(&self, debt: u64) -> Allowed {
-        Allowed { level: self.level(debt) }
-    }
-
-    /// Denied, because the bucket owes `debt`.
-    #[inline]
-    pub(crate) const fn over_quota(&self, debt: u64) -> Denied {
-        Denied { level: self.level(debt), n: self.n, reason: Reason::OverQuota }
-    }
-
-    /// Denied for ever, whatever the bucket owes.
-    #[cold]
-    pub(crate) const fn over_burst(&self, debt: u64) -> Denied {
-        Denied { level: self.level(debt), n: self.n, reason: Reason::OverBurst }
-    }
-
-    /// Denied, because the slot that will be free first still owes `debt`.
-    pub(crate) const fn no_room(&self, debt: u64) -> Denied {
-        Denied { level: self.level(debt), n: self.n, reason: Reason::NoRoom }
+    pub(crate) const fn allowed(debt: u64) -> Self {
+        Self { debt, denied: None }
     }
 
     #[inline]
-    pub(crate) const fn level(&self, debt: u64) -> Level {
-        Level { ticks: self.ticks, elapsed: self.elapsed, debt }
+    pub(crate) const fn denied(debt: u64, reason: Reason) -> Self {
+        Self { debt, denied: Some(reason) }
+    }
+}
+
+impl<'a> Ask<'a> {
+    #[inline]
+    pub(crate) const fn new(ticks: &'a Ticks, elapsed: u64, n: u64) -> Self {
+        Self { ticks, elapsed, now: ticks.at(elapsed), n, cost: ticks.cost(n) }
+    }
+
+    /// What the whole burst costs.
+    #[inline]
+    pub(crate) const fn span(&self) -> u64 {
+        self.ticks.span()
+    }
+
+    #[inline]
+    pub(crate) const fn result(&self, answer: Answer) -> Result<Allowed, Denied> {
+        let level = self.level(answer.debt);
+        match answer.denied {
+            None => Ok(Allowed { level }),
+            Some(reason) => Err(Denied { level, n: self.n, reason }),
+        }
+    }
+
+    #[inline]
+    const fn level(&self, debt: u64) -> Level {
+        Level { ticks: *self.ticks, elapsed: self.elapsed, debt }
     }
 }
 

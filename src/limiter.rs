@@ -11,7 +11,7 @@ use crate::bucket::elapsed;
 use crate::clock::{Clock, Instant, MonotonicClock};
 use crate::decision::{Allowed, Ask, Denied, Peek};
 use crate::quota::Quota;
-use crate::table::Table;
+use crate::table::{Key, Table};
 
 pub use builder::{BuildError, DEFAULT_MAX_KEYS, LimiterBuilder, MOST_MAX_KEYS};
 pub use hash::KeyHasher;
@@ -103,21 +103,28 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     ///
     /// # Errors
     /// As for [`check_n`](Self::check_n).
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "out of line, spilled registers wait for the locked exchange: a check takes half as long again"
+    )]
+    #[inline(always)]
     pub fn check_at<K: Hash + ?Sized>(&self, key: &K, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        let key = self.table.key(self.hasher.hash_one(key));
         let ask = Ask::new(self.quota.ticks(), elapsed(now, self.origin), n);
         let tally = self.stripes.tally();
-        let answer = self.table.check(&key, &ask, &tally);
-        tally.decided(answer.is_ok());
-        answer
+        let answer = self.table.check(self.key(key), ask, tally);
+        tally.decided(answer.denied.is_none());
+        ask.result(answer)
     }
 
     /// The state of the key's bucket now. Charges nothing and creates nothing.
     pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Peek {
-        let key = self.table.key(self.hasher.hash_one(key));
-        let tat = self.table.peek(&key).unwrap_or(0);
+        let tat = self.table.peek(self.key(key)).unwrap_or(0);
         Peek::at(self.quota.ticks(), elapsed(self.clock.now(), self.origin), tat)
+    }
+
+    #[inline]
+    fn key<K: Hash + ?Sized>(&self, key: &K) -> Key {
+        Key::new(self.hasher.hash_one(key))
     }
 
     /// What each key is allowed.

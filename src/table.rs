@@ -20,7 +20,7 @@ mod slot;
 
 use core::fmt;
 
-use crate::decision::{Allowed, Ask, Denied};
+use crate::decision::{Answer, Ask, Reason};
 use crate::sync::{AtomicU64, Lines, Ordering, fence};
 use crate::word::{Kind, Verdict, Word};
 
@@ -46,7 +46,7 @@ pub enum Overflow {
 }
 
 /// What a table tells about itself while it works, and asks for.
-pub(crate) trait Ledger {
+pub(crate) trait Ledger: Copy {
     /// A number that this table's claims have not had.
     fn stamp(&self) -> u64;
     /// A full bucket gave way.
@@ -58,8 +58,15 @@ pub(crate) trait Ledger {
 /// Where a key's bucket can be, and how it is told from others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
+    hash: u64,
     fingerprint: Fingerprint,
-    lines: [usize; CHOICES],
+}
+
+impl Key {
+    #[inline]
+    pub(crate) const fn new(hash: u64) -> Self {
+        Self { hash, fingerprint: Fingerprint::of(hash) }
+    }
 }
 
 pub(crate) struct Table {
@@ -72,12 +79,6 @@ pub(crate) struct Table {
     /// Ticks: no bucket was dropped as full that was not full by then. A new bucket is full as of the mark, so that a call stamped earlier
     /// finds the debt that its key may have had.
     mark: AtomicU64,
-}
-
-enum Found<'a> {
-    Live(Slot<'a>, slot::Tag, Word),
-    Claimed(Slot<'a>, Word),
-    Nothing,
 }
 
 impl Table {
@@ -103,87 +104,101 @@ impl Table {
         usize::try_from(self.max_keys).unwrap_or(usize::MAX)
     }
 
-    /// The place of a key with this hash.
-    #[inline]
-    pub(crate) fn key(&self, hash: u64) -> Key {
-        let count = self.lines.count();
-        let first = scale(hash, count);
-        // Odd, so that it loses nothing; 2^64 divided by the golden ratio, so that it mixes well (Knuth, TAOCP 3, section 6.4).
-        let second = scale(hash.wrapping_mul(0x9e37_79b9_7f4a_7c15), count);
-        let second = if second != first {
-            second
-        } else if first + 1 < count {
-            first + 1
-        } else {
-            0
-        };
-        Key { fingerprint: Fingerprint::of(hash), lines: [first, second] }
-    }
-
     /// Decides a call on a key's bucket, which is made if there is none.
-    #[inline]
-    pub(crate) fn check(&self, key: &Key, ask: &Ask, ledger: &impl Ledger) -> Result<Allowed, Denied> {
+    #[expect(clippy::inline_always, reason = "see `Limiter::check_at`")]
+    #[inline(always)]
+    pub(crate) fn check(&self, key: Key, ask: Ask<'_>, ledger: impl Ledger) -> Answer {
         loop {
-            let answer = match self.find(key) {
-                Found::Live(slot, tag, word) => slot.word().charge(word, ask, || slot.still(tag)),
-                Found::Claimed(slot, claim) => self.settle(key, slot, claim, ask),
-                Found::Nothing => self.enter(key, ask, ledger),
-            };
-            if let Some(answer) = answer {
+            if let Some(answer) = self.charge_in(self.first_line(key), key, &ask) {
+                return answer;
+            }
+            if let Some(answer) = self.check_beyond(key, ask, ledger) {
                 return answer;
             }
         }
     }
 
-    /// The tick at which the key's bucket is full again, if it has one.
-    pub(crate) fn peek(&self, key: &Key) -> Option<u64> {
-        match self.find(key) {
-            Found::Live(_, _, word) => word.tat(),
-            Found::Claimed(..) | Found::Nothing => None,
+    /// The rarer cases of `check`, apart, so that the other stays small. `None`: start over.
+    ///
+    /// Takes all by value: a reference would have `check` keep in memory, on every call, what otherwise stays in registers.
+    #[inline(never)]
+    fn check_beyond(&self, key: Key, ask: Ask<'_>, ledger: impl Ledger) -> Option<Answer> {
+        let (ask, ledger) = (&ask, &ledger);
+        if let Some(answer) = self.charge_in(self.second_line(key), key, ask) {
+            return Some(answer);
+        }
+        let claim = self.candidates(key).find_map(|slot| Some((slot, slot.word_of(key.fingerprint)?)).filter(|(_, word)| word.is_claim()));
+        match claim {
+            Some((slot, claim)) => self.settle(key, slot, claim, ask),
+            None => self.enter(key, ask, ledger),
         }
     }
 
-    #[inline]
-    fn line_slots(&self, line: usize) -> impl Iterator<Item = Slot<'_>> {
-        let words = self.lines.line(line);
-        (0..SLOTS).map(move |index| Slot::of(words, line, index))
-    }
-
-    fn candidates(&self, key: &Key) -> impl Iterator<Item = Slot<'_>> {
-        key.lines.into_iter().flat_map(|line| self.line_slots(line))
-    }
-
-    /// Looks for the key's bucket, or for a claim to one.
-    #[inline]
-    fn find(&self, key: &Key) -> Found<'_> {
-        let mut claimed = Found::Nothing;
-        for line in key.lines {
-            for slot in self.line_slots(line) {
-                let tag = slot.tag();
-                if !tag.is_of(key.fingerprint) {
-                    continue;
-                }
-                let Some(word) = slot.word_under(tag) else { continue };
-                match word.kind() {
-                    Kind::Live(_) => return Found::Live(slot, tag, word),
-                    Kind::Claimed => claimed = Found::Claimed(slot, word),
-                    Kind::Dead | Kind::Reserved => {}
-                }
+    /// Decides a call on the key's bucket, if that is in this line.
+    #[expect(clippy::inline_always, reason = "see `Limiter::check_at`")]
+    #[inline(always)]
+    fn charge_in(&self, line: usize, key: Key, ask: &Ask<'_>) -> Option<Answer> {
+        // All four tags are compared before any branch, since none could predict which of them is the key's.
+        let pairs = self.lines.line(line);
+        let tags = pairs.each_ref().map(slot::tag_of);
+        let mut matches = 0_u32;
+        for (index, tag) in tags.iter().enumerate() {
+            matches |= u32::from(tag.is_of(key.fingerprint)) << index;
+        }
+        while matches != 0 {
+            let index = matches.trailing_zeros() as usize % SLOTS;
+            let (slot, tag) = (Slot::new(&pairs[index], line * SLOTS + index), tags[index]);
+            // Acquire: if this word is a later owner's, the tag read next is that owner's too. Partner: `Slot::publish`.
+            let word = slot.word().load(Ordering::Acquire);
+            if let Some(answer) = slot.word().charge(word, ask, || slot.still(tag)) {
+                return Some(answer);
             }
+            matches &= matches - 1;
         }
-        claimed
+        None
+    }
+
+    /// The tick at which the key's bucket is full again, if it has one.
+    pub(crate) fn peek(&self, key: Key) -> Option<u64> {
+        self.candidates(key).find_map(|slot| slot.word_of(key.fingerprint)?.tat())
+    }
+
+    #[inline]
+    fn first_line(&self, key: Key) -> usize {
+        scale(key.hash, self.lines.count())
+    }
+
+    #[inline]
+    fn second_line(&self, key: Key) -> usize {
+        let count = self.lines.count();
+        // Odd, so that it loses nothing; 2^64 divided by the golden ratio, so that it mixes well (Knuth, TAOCP 3, section 6.4).
+        let second = scale(key.hash.wrapping_mul(0x9e37_79b9_7f4a_7c15), count);
+        if second == self.first_line(key) { (second + 1) % count } else { second }
+    }
+
+    fn lines(&self, key: Key) -> [usize; CHOICES] {
+        [self.first_line(key), self.second_line(key)]
+    }
+
+    #[inline]
+    fn slots(&self, line: usize) -> impl Iterator<Item = Slot<'_>> {
+        self.lines.line(line).iter().enumerate().map(move |(index, pair)| Slot::new(pair, line * SLOTS + index))
+    }
+
+    fn candidates(&self, key: Key) -> impl Iterator<Item = Slot<'_>> {
+        self.lines(key).into_iter().flat_map(|line| self.slots(line))
     }
 
     /// Makes a bucket for a key that was not found, and decides the call on it. `None`: start over.
     #[cold]
-    fn enter(&self, key: &Key, ask: &Ask, ledger: &impl Ledger) -> Option<Result<Allowed, Denied>> {
-        if let Verdict::Answer(answer) = self.fresh().decide(ask) {
+    fn enter(&self, key: Key, ask: &Ask<'_>, ledger: &impl Ledger) -> Option<Answer> {
+        if let Verdict::Final(answer) = self.fresh().decide(ask) {
             return Some(answer);
         }
         let (slot, old) = match self.place(key, ask, ledger) {
             Place::Reserved(slot, old) => (slot, old),
             Place::Lost => return None,
-            Place::NoRoom { debt } => return Some(Err(ask.no_room(debt))),
+            Place::NoRoom { debt } => return Some(Answer::denied(debt, Reason::NoRoom)),
         };
         let claim = Word::claimed(ledger.stamp());
         slot.publish(old, key.fingerprint, claim);
@@ -199,7 +214,7 @@ impl Table {
     /// Turns a claim into a bucket and decides the call on it, or drops the claim because the key has a bucket, or a better claim to one.
     /// Any thread that has the key may do it. `None`: start over.
     #[cold]
-    fn settle(&self, key: &Key, mine: Slot<'_>, claim: Word, ask: &Ask) -> Option<Result<Allowed, Denied>> {
+    fn settle(&self, key: Key, mine: Slot<'_>, claim: Word, ask: &Ask<'_>) -> Option<Answer> {
         // SeqCst: of two claims for one key, each published (or read) before this fence and looked for behind it, at least one is seen by the
         // other's settler. Partner: this fence, in that settler.
         fence(Ordering::SeqCst);
@@ -212,12 +227,12 @@ impl Table {
         // Read only here: a bucket of this key that came and went while this thread stood still has raised the mark. It was found gone above
         // (acquire), or it would have found this claim and ended it.
         match self.fresh().decide(ask) {
-            Verdict::Charge(charged) => {
+            Verdict::Charge { debt, word } => {
                 // Relaxed: the tag was published with the claim, and this exchange continues that release sequence.
-                mine.word().exchange(claim, charged, Ordering::Relaxed, Ordering::Relaxed).ok()?;
-                Some(Ok(ask.allowed(charged.debt(ask.now))))
+                mine.word().exchange(claim, word, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+                Some(Answer::allowed(debt))
             }
-            Verdict::Answer(answer) => {
+            Verdict::Final(answer) => {
                 mine.drop_claim(claim);
                 Some(answer)
             }
@@ -226,21 +241,18 @@ impl Table {
 }
 
 /// Whether another candidate slot leaves the key to the claim in `mine`: it holds nothing of that key, or a claim that could be ended.
-fn yields(key: &Key, other: Slot<'_>, mine: Slot<'_>) -> bool {
-    loop {
-        let content = other.content();
-        if !content.tag.is_of(key.fingerprint) {
-            return true;
-        }
-        match content.word.kind() {
+fn yields(key: Key, other: Slot<'_>, mine: Slot<'_>) -> bool {
+    while let Some(word) = other.word_of(key.fingerprint) {
+        match word.kind() {
             Kind::Dead | Kind::Reserved => return true,
             Kind::Live(_) => return false,
             Kind::Claimed if other.number < mine.number => return false,
             // If it does not stand any more, it may have become a bucket: look again.
-            Kind::Claimed if other.drop_claim(content.word) => return true,
+            Kind::Claimed if other.drop_claim(word) => return true,
             Kind::Claimed => {}
         }
     }
+    true
 }
 
 impl fmt::Debug for Table {

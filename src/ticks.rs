@@ -92,7 +92,8 @@ impl Ticks {
     /// The tick count `elapsed` nanoseconds after the origin. Past the horizon it stands still, one burst below [`MAX_TICKS`].
     #[inline]
     pub(crate) const fn at(&self, elapsed: u64) -> u64 {
-        let ticks = (wide(elapsed) * wide(self.mul)) >> self.shift;
+        // The mask says what the compiler cannot know, that the shift is below 64.
+        let ticks = (wide(elapsed) * wide(self.mul)) >> (self.shift & 63);
         let last = MAX_TICKS - self.span;
         #[expect(clippy::cast_possible_truncation, reason = "at most MAX_TICKS")]
         if ticks < wide(last) { ticks as u64 } else { last }

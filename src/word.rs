@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use crate::decision::{Allowed, Ask, Denied};
+use crate::decision::{Answer, Ask, Reason};
 use crate::sync::{AtomicU64, Ordering};
 use crate::ticks::MAX_TICKS;
 
@@ -64,6 +64,10 @@ impl Word {
         if self.0 < NOT_LIVE { Some(self.0) } else { None }
     }
 
+    pub(crate) const fn is_claim(self) -> bool {
+        matches!(self.kind(), Kind::Claimed)
+    }
+
     /// What a live bucket owes at tick `now`.
     #[inline]
     pub(crate) const fn debt(self, now: u64) -> u64 {
@@ -72,28 +76,28 @@ impl Word {
 
     /// The decision of GCRA on a live word.
     #[inline]
-    pub(crate) const fn decide(self, ask: &Ask) -> Verdict {
+    pub(crate) const fn decide(self, ask: &Ask<'_>) -> Verdict {
         let debt = self.debt(ask.now);
         if ask.n == 0 {
-            return Verdict::Answer(Ok(ask.allowed(debt)));
+            return Verdict::Final(Answer::allowed(debt));
         }
-        let Some(cost) = ask.ticks.cost(ask.n) else {
-            return Verdict::Answer(Err(ask.over_burst(debt)));
+        let Some(cost) = ask.cost else {
+            return Verdict::Final(Answer::denied(debt, Reason::OverBurst));
         };
         // No overflow: a cost is at most the span, and `now` at most `MAX_TICKS - span`.
-        if debt > ask.ticks.span() - cost {
-            return Verdict::Answer(Err(ask.over_quota(debt)));
+        if debt > ask.span() - cost {
+            return Verdict::Final(Answer::denied(debt, Reason::OverQuota));
         }
-        Verdict::Charge(Self::live(ask.now + debt + cost))
+        Verdict::Charge { debt: debt + cost, word: Self::live(ask.now + debt + cost) }
     }
 }
 
 /// What becomes of a call.
 pub(crate) enum Verdict {
     /// Nothing changes.
-    Answer(Result<Allowed, Denied>),
-    /// It is allowed, once this has replaced the word.
-    Charge(Word),
+    Final(Answer),
+    /// It is allowed, once this word has replaced the other; then this is owed.
+    Charge { debt: u64, word: Word },
 }
 
 impl fmt::Debug for Word {
@@ -136,17 +140,17 @@ impl<'a> WordCell<'a> {
     ///
     /// A denial writes nothing. Lock-free: an exchange is lost only to another thread's success.
     #[inline]
-    pub(crate) fn charge(self, mut seen: Word, ask: &Ask, stands: impl Fn() -> bool) -> Option<Result<Allowed, Denied>> {
+    pub(crate) fn charge(self, mut seen: Word, ask: &Ask<'_>, stands: impl Fn() -> bool) -> Option<Answer> {
         while seen.tat().is_some() && stands() {
-            let charged = match seen.decide(ask) {
-                Verdict::Charge(charged) => charged,
-                Verdict::Answer(answer) => return Some(answer),
+            let (debt, charged) = match seen.decide(ask) {
+                Verdict::Charge { debt, word } => (debt, word),
+                Verdict::Final(answer) => return Some(answer),
             };
             // Relaxed: the word is all the data there is, and its own modification order decides. As a read-modify-write it leaves the
             // release sequence of the slot's owner whole (see `Slot::publish`).
             // Acquire on failure: `stands` must see the tag that goes with the word now seen. Partner: `Slot::publish`.
             match self.exchange(seen, charged, Ordering::Relaxed, Ordering::Acquire) {
-                Ok(()) => return Some(Ok(ask.allowed(charged.debt(ask.now)))),
+                Ok(()) => return Some(Answer::allowed(debt)),
                 Err(now) => seen = now,
             }
         }

@@ -29,57 +29,61 @@ pub struct Stats {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Stripe {
-    allowed: Register,
-    denied: Register,
+    /// Calls denied, and calls allowed.
+    decided: [Register; 2],
     evicted_full: Register,
     evicted_in_debt: Register,
     stamps: Register,
+    /// Which of the stripes it is.
+    index: u64,
 }
 
 impl Stripe {
-    fn new() -> Self {
+    fn new(index: u64) -> Self {
         let zero = || Register::new(0);
-        Self { allowed: zero(), denied: zero(), evicted_full: zero(), evicted_in_debt: zero(), stamps: zero() }
+        Self { decided: [zero(), zero()], evicted_full: zero(), evicted_in_debt: zero(), stamps: zero(), index }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Stripes {
-    /// The last one is common to all threads without one of their own.
-    stripes: Box<[Stripe]>,
+    /// By thread index.
+    own: Box<[Stripe]>,
+    /// For the threads beyond.
+    common: Box<Stripe>,
 }
 
 /// A thread's counts, while it counts.
 #[derive(Clone, Copy)]
 pub(super) struct Tally<'a> {
     stripe: &'a Stripe,
-    index: usize,
-    /// All stripes there are.
-    count: usize,
+    /// Whether no other thread counts there.
+    alone: bool,
 }
 
-/// Threads that run at a time and count alone, at the most. A stripe is 128 bytes.
-const MOST_STRIPES: usize = 1_024;
+/// The most threads that count alone. A stripe is 128 bytes.
+const MOST_OWN: u64 = 1_024;
 
 impl Stripes {
     pub(super) fn new() -> Self {
         // Twice the processors: a server's worker threads, and as many others.
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        let own = processors.saturating_mul(2).min(MOST_STRIPES);
-        Self { stripes: (0..=own).map(|_| Stripe::new()).collect() }
+        let processors = thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        let own = processors.saturating_mul(2).min(MOST_OWN);
+        Self { own: (0..own).map(Stripe::new).collect(), common: Box::new(Stripe::new(own)) }
     }
 
     #[inline]
     pub(super) fn tally(&self) -> Tally<'_> {
-        let count = self.stripes.len();
-        let index = thread_index().min(count - 1);
-        Tally { stripe: &self.stripes[index], index, count }
+        match self.own.get(thread_index()) {
+            Some(stripe) => Tally { stripe, alone: true },
+            None => Tally { stripe: &self.common, alone: false },
+        }
     }
 
     pub(super) fn stats(&self) -> Stats {
-        self.stripes.iter().fold(Stats::default(), |sum, stripe| Stats {
-            allowed: sum.allowed.wrapping_add(stripe.allowed.get()),
-            denied: sum.denied.wrapping_add(stripe.denied.get()),
+        self.own.iter().chain([&*self.common]).fold(Stats::default(), |sum, stripe| Stats {
+            allowed: sum.allowed.wrapping_add(stripe.decided[1].get()),
+            denied: sum.denied.wrapping_add(stripe.decided[0].get()),
             evicted_full: sum.evicted_full.wrapping_add(stripe.evicted_full.get()),
             evicted_in_debt: sum.evicted_in_debt.wrapping_add(stripe.evicted_in_debt.get()),
         })
@@ -89,20 +93,20 @@ impl Stripes {
 impl Tally<'_> {
     #[inline]
     pub(super) fn decided(self, allowed: bool) {
-        self.add(if allowed { &self.stripe.allowed } else { &self.stripe.denied });
+        self.add(&self.stripe.decided[usize::from(allowed)]);
     }
 
     #[inline]
     fn add(self, count: &Register) -> u64 {
         // A thread that is alone on its stripe needs no locked instruction; the common stripe does.
-        if self.index + 1 < self.count { count.add_alone(1) } else { count.add(1) }
+        if self.alone { count.add_alone(1) } else { count.add(1) }
     }
 }
 
 impl crate::table::Ledger for Tally<'_> {
     fn stamp(&self) -> u64 {
         // Each stripe has the numbers that leave its own remainder.
-        self.add(&self.stripe.stamps).wrapping_mul(self.count as u64).wrapping_add(self.index as u64)
+        self.add(&self.stripe.stamps).wrapping_mul(MOST_OWN + 1).wrapping_add(self.stripe.index)
     }
 
     fn evicted_full(&self) {

@@ -1,7 +1,7 @@
 //! Where a new bucket goes: which slot is free, and what gives way when none is.
 
-use super::slot::{Content, SLOTS, Slot, Tag};
-use super::{CHOICES, Key, Ledger, Overflow, Table};
+use super::slot::{SLOTS, Slot, Tag};
+use super::{Key, Ledger, Overflow, Table};
 use crate::decision::Ask;
 use crate::sync::{Ordering, PATIENCE, spin_loop};
 use crate::word::{Kind, Word};
@@ -23,18 +23,17 @@ struct Seat<'a> {
     word: Word,
 }
 
-/// The first line is preferred while it has fewer takers than this, and while the second has no fewer.
+/// The first line is preferred while fewer of its slots than this are occupied, and while those of the second are no fewer.
 const ROOMY: usize = 2;
 
 /// What the slots of one line hold.
 #[derive(Default)]
 struct Survey<'a> {
-    /// Slots in debt or in transition.
-    taken: usize,
-    /// A slot that held a bucket and may hold another: dead, or full the longest.
-    idle: Option<Seat<'a>>,
+    occupied: usize,
     /// A slot that never held a bucket.
     vacant: Option<Seat<'a>>,
+    /// A slot that held a bucket and may hold another: dead, or full the longest.
+    idle: Option<Seat<'a>>,
     /// The bucket that owes least.
     owing: Option<Seat<'a>>,
 }
@@ -42,37 +41,25 @@ struct Survey<'a> {
 impl Table {
     /// Finds a slot for a key that has none, and reserves it.
     ///
-    /// A slot used before is better than a fresh one: it costs no memory. Past `max_keys` there are no fresh ones.
-    pub(super) fn place(&self, key: &Key, ask: &Ask, ledger: &impl Ledger) -> Place<'_> {
+    /// A vacant slot comes first, as long as there may be more of them: the key of a full bucket may well be back soon.
+    pub(super) fn place(&self, key: Key, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'_> {
         for _ in 0..PATIENCE {
-            let surveys = key.lines.map(|line| self.survey(line, ask.now));
-            let preferred = usize::from(surveys[0].taken >= ROOMY && surveys[1].taken < surveys[0].taken);
-            let order: [&Survey<'_>; CHOICES] = [&surveys[preferred], &surveys[1 - preferred]];
+            let [first, second] = self.lines(key).map(|line| self.survey(line, ask.now));
+            let vacant = if first.occupied < ROOMY || first.occupied <= second.occupied { first.vacant } else { second.vacant };
 
-            if let Some(roomy) = order.into_iter().find(|line| line.taken < SLOTS) {
-                if let Some(idle) = roomy.idle {
-                    return self.reuse(idle, ask, ledger);
-                }
-                if let Some(vacant) = roomy.vacant.filter(|_| self.occupy()) {
-                    return self.move_in(vacant);
-                }
+            if let Some(vacant) = vacant.filter(|_| self.occupy()) {
+                return self.move_in(vacant);
             }
-            // Past the cap, or with no free slot at all.
-            if let Some(idle) = order.into_iter().find_map(|line| line.idle) {
+            if let Some(idle) = least([first.idle, second.idle]) {
                 return self.reuse(idle, ask, ledger);
             }
-            if let Some(owing) = least(order.into_iter().filter_map(|line| line.owing)) {
+            if let Some(owing) = least([first.owing, second.owing]) {
                 return self.evict(owing, ask, ledger);
             }
-            if let Some(vacant) = order.into_iter().find_map(|line| line.vacant) {
-                match self.make_room(key, ask, ledger) {
-                    Some(Place::Reserved(elsewhere, tag)) => {
-                        elsewhere.vacate(tag);
-                        return self.move_in(vacant);
-                    }
-                    Some(other) => return other,
-                    None => {}
-                }
+            if let (Some(vacant), Some(place)) = (first.vacant.or(second.vacant), self.make_room(key, ask, ledger)) {
+                let Place::Reserved(elsewhere, tag) = place else { return place };
+                elsewhere.vacate(tag);
+                return self.move_in(vacant);
             }
             // All there is, is in transition.
             spin_loop();
@@ -81,18 +68,18 @@ impl Table {
     }
 
     fn survey(&self, line: usize, now: u64) -> Survey<'_> {
-        let mut survey = Survey::default();
-        for slot in self.line_slots(line) {
-            let content @ Content { word, .. } = slot.content();
-            let seat = Seat { slot, word };
+        let mut survey = Survey { occupied: SLOTS, ..Survey::default() };
+        for slot in self.slots(line) {
+            let (tag, word) = slot.content();
+            let seat = Some(Seat { slot, word });
             match word.kind() {
-                Kind::Live(_) if content.is_vacant() => survey.vacant = survey.vacant.or(Some(seat)),
-                Kind::Live(tat) if tat > now => {
-                    survey.taken += 1;
-                    survey.owing = least(survey.owing.into_iter().chain([seat]));
+                Kind::Live(_) if tag.is_vacant() => {
+                    survey.occupied -= 1;
+                    survey.vacant = survey.vacant.or(seat);
                 }
-                Kind::Live(_) | Kind::Dead => survey.idle = least(survey.idle.into_iter().chain([seat])),
-                Kind::Claimed | Kind::Reserved => survey.taken += 1,
+                Kind::Live(tat) if tat > now => survey.owing = least([survey.owing, seat]),
+                Kind::Live(_) | Kind::Dead => survey.idle = least([survey.idle, seat]),
+                Kind::Claimed | Kind::Reserved => {}
             }
         }
         survey
@@ -117,7 +104,7 @@ impl Table {
     }
 
     /// Reserves a slot that is dead, or whose bucket is full at `ask.now`.
-    fn reuse<'a>(&self, idle: Seat<'a>, ask: &Ask, ledger: &impl Ledger) -> Place<'a> {
+    fn reuse<'a>(&self, idle: Seat<'a>, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'a> {
         let Some(tat) = idle.word.tat() else {
             return idle.slot.reserve(idle.word).map_or(Place::Lost, |tag| Place::Reserved(idle.slot, tag));
         };
@@ -141,7 +128,7 @@ impl Table {
     }
 
     /// Reserves the slot of a bucket in debt, if the policy says so.
-    fn evict<'a>(&self, owing: Seat<'a>, ask: &Ask, ledger: &impl Ledger) -> Place<'a> {
+    fn evict<'a>(&self, owing: Seat<'a>, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'a> {
         if self.overflow == Overflow::DenyNew {
             return Place::NoRoom { debt: owing.word.debt(ask.now) };
         }
@@ -155,9 +142,9 @@ impl Table {
     }
 
     /// Reserves an occupied slot of some other line, nearest first. `None`: all occupied slots are in transition.
-    fn make_room(&self, key: &Key, ask: &Ask, ledger: &impl Ledger) -> Option<Place<'_>> {
+    fn make_room(&self, key: Key, ask: &Ask<'_>, ledger: &impl Ledger) -> Option<Place<'_>> {
         let count = self.lines.count();
-        (1..count).map(|distance| (key.lines[0] + distance) % count).find_map(|line| {
+        (1..count).map(|distance| (self.first_line(key) + distance) % count).find_map(|line| {
             let survey = self.survey(line, ask.now);
             match (survey.idle, survey.owing) {
                 (Some(idle), _) => Some(self.reuse(idle, ask, ledger)),
@@ -168,7 +155,7 @@ impl Table {
     }
 }
 
-/// The seat whose bucket owes least, or has been full the longest.
-fn least<'a>(seats: impl IntoIterator<Item = Seat<'a>>) -> Option<Seat<'a>> {
-    seats.into_iter().min_by_key(|seat| seat.word.tat())
+/// The seat whose bucket owes least, or has been full the longest; a dead one before all.
+fn least(seats: [Option<Seat<'_>>; 2]) -> Option<Seat<'_>> {
+    seats.into_iter().flatten().min_by_key(|seat| seat.word.tat())
 }

@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-use crate::sync::{AtomicU64, Line, Ordering};
+use crate::sync::{LINE_PAIRS, Ordering, Pair};
 use crate::word::{Kind, Word, WordCell};
 
 /// Slots in a line.
-pub(super) const SLOTS: usize = 4;
+pub(super) const SLOTS: usize = LINE_PAIRS;
 
 /// `[ version:21 | fingerprint:43 ]`. A fingerprint of 0 says that the slot never held a bucket.
 ///
@@ -23,7 +23,7 @@ impl Tag {
         (self.0 ^ fingerprint.0) & FINGERPRINT_MASK == 0
     }
 
-    const fn is_vacant(self) -> bool {
+    pub(super) const fn is_vacant(self) -> bool {
         self.0 & FINGERPRINT_MASK == 0
     }
 
@@ -54,71 +54,54 @@ impl Fingerprint {
     }
 }
 
-/// A slot of a line.
+/// A slot of the table: a pair, and its number, which decides between two claims for one key: the lower one stands.
 #[derive(Clone, Copy)]
 pub(super) struct Slot<'a> {
-    tag: &'a AtomicU64,
-    word: &'a AtomicU64,
-    /// Its number in the table: of two claims for one key, the one with the lower number stands.
+    pair: &'a Pair,
     pub(super) number: usize,
 }
 
-/// A tag and a word that were in a slot together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Content {
-    pub(super) tag: Tag,
-    pub(super) word: Word,
-}
-
-impl Content {
-    pub(super) fn is_vacant(self) -> bool {
-        self.tag.is_vacant() && self.word.tat().is_some()
-    }
+/// Whose slot a pair is.
+#[inline]
+pub(super) fn tag_of(pair: &Pair) -> Tag {
+    // Acquire: the word read next is at least as new as the reservation that came before this tag. Partner: the store in `publish`.
+    Tag(pair[0].load(Ordering::Acquire))
 }
 
 impl<'a> Slot<'a> {
-    /// # Panics
-    /// If `index` is not below [`SLOTS`].
     #[inline]
-    pub(super) fn of(line: &'a Line, line_number: usize, index: usize) -> Self {
-        Self { tag: &line[2 * index], word: &line[2 * index + 1], number: line_number * SLOTS + index }
+    pub(super) const fn new(pair: &'a Pair, number: usize) -> Self {
+        Self { pair, number }
     }
 
     #[inline]
     pub(super) fn word(self) -> WordCell<'a> {
-        WordCell::new(self.word)
+        WordCell::new(&self.pair[1])
     }
 
-    /// Whose slot it is.
-    #[inline]
-    pub(super) fn tag(self) -> Tag {
-        // Acquire: the word read next is at least as new as the reservation that came before this tag. Partner: the store in `publish`.
-        Tag(self.tag.load(Ordering::Acquire))
-    }
-
-    /// The word that goes with `tag`, if the slot still has that tag.
-    #[inline]
-    pub(super) fn word_under(self, tag: Tag) -> Option<Word> {
-        // Acquire: if this word is a later owner's, the tag read next is that owner's too. Partner: `publish`.
-        let word = self.word().load(Ordering::Acquire);
-        self.still(tag).then_some(word)
-    }
-
-    /// Whether the slot had `tag` when its word was last read.
+    /// Whether the slot had `tag` when its word was last read, with acquire.
     #[inline]
     pub(super) fn still(self, tag: Tag) -> bool {
         // Relaxed: ordered behind the word by the word's acquire.
-        self.tag.load(Ordering::Relaxed) == tag.0
+        self.pair[0].load(Ordering::Relaxed) == tag.0
     }
 
     /// Tag and word, together.
-    pub(super) fn content(self) -> Content {
+    pub(super) fn content(self) -> (Tag, Word) {
         loop {
-            let tag = self.tag();
-            if let Some(word) = self.word_under(tag) {
-                return Content { tag, word };
+            let tag = tag_of(self.pair);
+            // Acquire: if this word is a later owner's, the tag read next is that owner's too. Partner: `publish`.
+            let word = self.word().load(Ordering::Acquire);
+            if self.still(tag) {
+                return (tag, word);
             }
         }
+    }
+
+    /// The word, if the slot is that key's.
+    pub(super) fn word_of(self, fingerprint: Fingerprint) -> Option<Word> {
+        let (tag, word) = self.content();
+        tag.is_of(fingerprint).then_some(word)
     }
 
     /// Makes the slot the caller's alone, if its word is still `free`, and says what tag it had.
@@ -126,13 +109,13 @@ impl<'a> Slot<'a> {
         // Acquire: the last owner's tag is there to be read, and to be followed by ours. Partner: `publish`.
         // Release: whoever finds the bucket gone finds the table's mark raised. Partner: `word_under`, `tag`.
         self.word().exchange(free, Word::RESERVED, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        Some(Tag(self.tag.load(Ordering::Relaxed)))
+        Some(Tag(self.pair[0].load(Ordering::Relaxed)))
     }
 
     /// Hands a reserved slot to everyone, as a claim for a key.
     pub(super) fn publish(self, old: Tag, fingerprint: Fingerprint, claim: Word) {
         // Release: whoever sees the tag sees the reservation before it. Partner: `tag`.
-        self.tag.store(old.next(fingerprint.0).0, Ordering::Release);
+        self.pair[0].store(old.next(fingerprint.0).0, Ordering::Release);
         // Release: whoever sees this word, or one that was exchanged for it, sees the tag. Partners: `word_under`, `reserve`, `charge`.
         self.word().store(claim, Ordering::Release);
     }
@@ -140,7 +123,7 @@ impl<'a> Slot<'a> {
     /// Gives a reserved slot back as one that holds no bucket and no key.
     pub(super) fn vacate(self, old: Tag) {
         // As in `publish`.
-        self.tag.store(old.next(0).0, Ordering::Release);
+        self.pair[0].store(old.next(0).0, Ordering::Release);
         self.word().store(Word::live(0), Ordering::Release);
     }
 
