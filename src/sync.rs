@@ -8,22 +8,25 @@ pub(crate) use core::sync::atomic::{AtomicU64, Ordering, fence};
 /// How often to look again at slots that are all in other threads' hands for the moment. Each is in hand for a few instructions.
 pub(crate) const PATIENCE: usize = 1_000;
 
-/// Words in a [`Line`].
-pub(crate) const LINE_WORDS: usize = 8;
+/// Two words side by side.
+pub(crate) type Pair = [AtomicU64; 2];
+
+/// Pairs in a [`Line`].
+pub(crate) const LINE_PAIRS: usize = 4;
 
 /// One 64-byte cache line of atomic words.
-pub(crate) type Line = [AtomicU64; LINE_WORDS];
+pub(crate) type Line = [Pair; LINE_PAIRS];
 
 const LINE_BYTES: usize = 64;
 const _: () = assert!(size_of::<Line>() == LINE_BYTES);
 
 /// Cache lines of zeroed words, in pages that the operating system does not hand out before they are written.
 ///
-/// The allocator zeroes by itself what it must align by more than a word, and so would touch every page. So the words are aligned as words,
-/// one line more than asked for, and the lines start at the first boundary.
+/// The allocator zeroes by itself what it must align by more than two words, and so would touch every page. So the pairs are allocated as
+/// they come, one line more than asked for, and the lines start at the first boundary.
 pub(crate) struct Lines {
-    words: Box<[AtomicU64]>,
-    /// Words before the first boundary.
+    pairs: Box<[Pair]>,
+    /// Pairs before the first boundary.
     skip: usize,
     count: usize,
 }
@@ -31,20 +34,20 @@ pub(crate) struct Lines {
 impl Lines {
     /// `count` lines of zeros; `None` if there is no memory for them.
     pub(crate) fn zeroed(count: usize) -> Option<Self> {
-        let words = count.checked_add(1)?.checked_mul(LINE_WORDS)?;
-        let words: Box<[AtomicU64]> = bytemuck::allocation::try_zeroed_slice_box(words).ok()?;
-        let skip = words.as_ptr().align_offset(LINE_BYTES);
-        // `align_offset` may decline; then the lines straddle, and all is slower but right.
-        let skip = if skip < LINE_WORDS { skip } else { 0 };
-        Some(Self { words, skip, count })
+        let pairs = count.checked_add(1)?.checked_mul(LINE_PAIRS)?;
+        let pairs: Box<[Pair]> = bytemuck::allocation::try_zeroed_slice_box(pairs).ok()?;
+        // Where pairs are not on boundaries of their own size, `align_offset` declines; then lines straddle, and all is slower but right.
+        let skip = pairs.as_ptr().align_offset(LINE_BYTES);
+        let skip = if skip < LINE_PAIRS { skip } else { 0 };
+        Some(Self { pairs, skip, count })
     }
 
     /// # Panics
     /// If there are not so many lines.
     #[inline]
     pub(crate) fn line(&self, index: usize) -> &Line {
-        let words = &self.words[self.skip + index * LINE_WORDS..];
-        words.first_chunk().expect("one line more was allocated than there are")
+        let pairs = &self.pairs[self.skip + index * LINE_PAIRS..];
+        pairs.first_chunk().expect("one line more was allocated than there are")
     }
 
     pub(crate) fn count(&self) -> usize {
