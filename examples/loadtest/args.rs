@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{env, ffi::OsString, fmt, ops::RangeInclusive};
+use std::{env, ffi::OsString, fmt, ops::RangeInclusive, path::PathBuf};
 
 use crate::{
     gate::Kind,
@@ -23,6 +23,7 @@ Options:
   --clients N          tenants at once, 1 to 1000: NAME, NAME-2, NAME-3, ... [default: 1]
   --pattern PATTERN    steady or herd [default: steady]
   --limiter LIMITER    legacy, tollgate or both, one after the other [default: both]
+  --plot FILE.svg      draw requests offered and admitted per 100 ms
   -h, --help           print this
 
 Patterns:
@@ -52,6 +53,7 @@ pub(crate) struct Args {
     pub(crate) tenant: String,
     pub(crate) load: Load,
     pub(crate) limiters: Vec<Kind>,
+    pub(crate) plot: Option<PathBuf>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -79,6 +81,7 @@ impl Args {
             tenant: "t-load-1".to_owned(),
             load: Load { rps: 120, seconds: 10, clients: 1, pattern: Pattern::Steady },
             limiters: vec![Kind::Legacy, Kind::Tollgate],
+            plot: None,
         }
     }
 
@@ -120,6 +123,7 @@ fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, UsageEr
             "--clients" => args.load.clients = option.number(CLIENTS)?,
             "--pattern" => args.load.pattern = option.pattern()?,
             "--limiter" => args.limiters = option.limiters()?,
+            "--plot" => args.plot = Some(option.path()?),
             _ => return Err(UsageError::UnknownOption { given: name.to_owned() }),
         }
     }
@@ -163,6 +167,10 @@ impl Given<'_> {
         })
     }
 
+    fn path(self) -> Result<PathBuf, UsageError> {
+        self.read("the name of a file to write", |text| (!text.is_empty()).then(|| text.into()))
+    }
+
     fn read<T>(self, accepted: &str, value_of: impl FnOnce(&str) -> Option<T>) -> Result<T, UsageError> {
         let (option, accepted) = (self.name.to_owned(), accepted.to_owned());
         match self.value {
@@ -178,8 +186,8 @@ impl fmt::Display for UsageError {
             Self::NotUnicode { given } => write!(f, "{} is not valid UTF-8; options and values are", given.display()),
             Self::UnknownOption { given } => write!(
                 f,
-                "unknown option '{given}'; accepted are --tenant, --rps, --duration, --clients, --pattern, --limiter \
-                 and --help"
+                "unknown option '{given}'; accepted are --tenant, --rps, --duration, --clients, --pattern, --limiter, \
+                 --plot and --help"
             ),
             Self::MissingValue { option, accepted } => write!(f, "{option} came without a value; it takes {accepted}"),
             Self::BadValue { option, given, accepted } => write!(f, "{option} was given '{given}'; it takes {accepted}"),
@@ -216,11 +224,12 @@ mod tests {
 
     #[test]
     fn every_option_is_read() {
-        let line = "--tenant acme --rps 150 --duration=4 --clients 3 --pattern herd --limiter=tollgate";
+        let line = "--tenant acme --rps 150 --duration=4 --clients 3 --pattern herd --limiter=tollgate --plot out.svg";
         let expected = Args {
             tenant: "acme".to_owned(),
             load: Load { rps: 150, seconds: 4, clients: 3, pattern: Pattern::Herd },
             limiters: vec![Kind::Tollgate],
+            plot: Some("out.svg".into()),
         };
         assert_eq!(parse_line(line), Ok(Command::Run(expected)));
     }
@@ -252,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_missing_value_is_asked_for() {
-        assert_eq!(message("--rps 5 --limiter"), "--limiter came without a value; it takes legacy, tollgate or both");
+        assert_eq!(message("--rps 5 --plot"), "--plot came without a value; it takes the name of a file to write");
     }
 
     #[test]

@@ -26,7 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What became of one request.
 #[derive(Debug)]
 pub(crate) struct Sample {
-    /// From when it was due, not from when it was really sent, to the end of the answer.
+    /// When it was to be sent, after the start.
+    pub(crate) due: Duration,
+    /// From that time, not from when it was really sent, to the end of the answer.
     pub(crate) latency: Duration,
     pub(crate) answer: Result<Answer, Failure>,
 }
@@ -59,7 +61,7 @@ fn send_each_when_due(
             let answer = timeout_at((at + PATIENCE).into(), client.ingest(&tenant)).await;
             let answer = answer.unwrap_or(Err(Failure::TooLate));
             // The collector stays until the last sender is gone.
-            let _ = samples.send(Sample { latency: at.elapsed(), answer });
+            let _ = samples.send(Sample { due: shot.due, latency: at.elapsed(), answer });
         });
     }
 }

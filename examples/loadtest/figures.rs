@@ -4,6 +4,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{client::Answer, driver::Sample, server::Admission};
 
+/// The width of a bar of the plot.
+pub(crate) const SLOT: Duration = Duration::from_millis(100);
+
 /// Requests by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -108,6 +111,19 @@ fn largest_burst(sorted: &[Duration], rate: u32) -> f64 {
     highest
 }
 
+/// How many of `times` fall into each slot from 0 on.
+pub(crate) fn per_slot(times: impl IntoIterator<Item = Duration>) -> Vec<usize> {
+    let mut slots = Vec::new();
+    for time in times {
+        let slot = usize::try_from(time.as_nanos() / SLOT.as_nanos()).unwrap_or(usize::MAX);
+        if slot >= slots.len() {
+            slots.resize(slot + 1, 0);
+        }
+        slots[slot] += 1;
+    }
+    slots
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,10 +174,16 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_a_tenth_of_a_second() {
+        assert_eq!(per_slot(millis([0, 99, 100, 350, 399])), [2, 1, 0, 2]);
+        assert_eq!(per_slot([]), [0; 0]);
+    }
+
+    #[test]
     fn figures_look_at_tenants_apart_and_at_times_in_order() {
         let admission = |tenant: &str, ms| Admission { tenant: tenant.to_owned(), at: Duration::from_millis(ms) };
         let admissions = [admission("a", 1_200), admission("b", 300), admission("a", 300), admission("a", 250)];
-        let sample = |ms, answer| Sample { latency: Duration::from_millis(ms), answer };
+        let sample = |ms, answer| Sample { due: Duration::ZERO, latency: Duration::from_millis(ms), answer };
         let samples = [sample(1, Ok(Answer::Admitted)), sample(3, Ok(Answer::Limited)), sample(5_000, Err(Failure::TooLate))];
         let figures = Figures::of(&samples, &admissions, 100);
         assert_eq!(figures.tally, Tally { success: 1, rate_limited: 1, errors: 1 });

@@ -1,5 +1,5 @@
 //! The same load on two rate limiters, over real HTTP; `--help` says how. `server` is what is under load, `legacy` and
-//! `gate` are the limiters it asks, `schedule`, `client` and `driver` send the load, and `figures` and `report`
+//! `gate` are the limiters it asks, `schedule`, `client` and `driver` send the load, and `figures`, `report` and `plot`
 //! say what came of it.
 
 #![allow(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
@@ -10,13 +10,16 @@ mod driver;
 mod figures;
 mod gate;
 mod legacy;
+mod plot;
 mod progress;
 mod report;
 mod schedule;
 mod server;
 
 use std::{
+    fs::File,
     io::{self, Write},
+    path::Path,
     process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
@@ -28,8 +31,9 @@ use crate::{
     driver::{Sample, drive},
     figures::Figures,
     gate::{Kind, QUOTA},
+    plot::{Chart, Panel},
     progress::Progress,
-    report::Report,
+    report::{Report, headline},
     server::{Admission, Server},
 };
 
@@ -63,6 +67,8 @@ async fn main() -> ExitCode {
 }
 
 async fn load_test(args: &Args) -> io::Result<()> {
+    // Before the load, so that a path that cannot be written does not cost the whole run.
+    let plot = args.plot.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()?;
     let mut runs = Vec::new();
     for limiter in &args.limiters {
         runs.push(run(*limiter, args).await?);
@@ -75,6 +81,10 @@ async fn load_test(args: &Args) -> io::Result<()> {
         if let Some(failure) = run.samples.iter().find_map(|sample| sample.answer.as_ref().err()) {
             writeln!(stdout, "The first error with {}: {failure}.", run.limiter.name())?;
         }
+    }
+    if let Some((path, mut file)) = plot {
+        write!(file, "{}", chart(args, &runs)).map_err(|error| about(path, &error))?;
+        writeln!(stdout, "Drawn in {}.", path.display())?;
     }
     Ok(())
 }
@@ -101,4 +111,26 @@ impl Run {
 fn tenants(args: &Args) -> Vec<Arc<str>> {
     let others = (2..=args.load.clients).map(|number| format!("{}-{number}", args.tenant).into());
     [args.tenant.as_str().into()].into_iter().chain(others).collect()
+}
+
+fn chart(args: &Args, runs: &[Run]) -> Chart {
+    let panels = runs.iter().map(|run| {
+        let Figures { worst_second, largest_burst, .. } = run.figures();
+        Panel {
+            limiter: run.limiter,
+            offered: figures::per_slot(run.samples.iter().map(|sample| sample.due)),
+            admitted: figures::per_slot(run.admissions.iter().map(|admission| admission.at)),
+            worst_second,
+            largest_burst,
+        }
+    });
+    Chart { subtitle: headline(args), load: args.load, panels: panels.collect() }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    File::create(path).map_err(|error| about(path, &error))
+}
+
+fn about(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
 }

@@ -86,7 +86,7 @@ impl Cell {
 }
 
 /// What was sent, by whom, against which quota.
-fn headline(args: &Args) -> String {
+pub(crate) fn headline(args: &Args) -> String {
     let Load { rps, seconds, clients, pattern } = args.load;
     let tenants = match clients {
         1 => format!("tenant {}:", args.tenant),
