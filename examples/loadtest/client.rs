@@ -3,7 +3,7 @@
 use std::{
     fmt, io,
     net::SocketAddr,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use axum::http::{
@@ -53,14 +53,14 @@ pub(crate) enum Failure {
 }
 
 impl Client {
-    /// Opens `connections`, or the most that this process should have. Beforehand and one by one: a herd that all
-    /// connected at once would overflow the listener's backlog, and be measured waiting for TCP to try again.
+    /// Opens `connections`, or the most that this process should have. Beforehand and one by one, so that a burst
+    /// measures answers, not handshakes: those can take TCP a second when many come at once.
     pub(crate) async fn connect(address: SocketAddr, connections: usize) -> Result<Self, Failure> {
         let connections = connections.clamp(1, MAX_CONNECTIONS);
         let client = Self { address, idle: Mutex::default(), turns: Semaphore::new(connections) };
         for _ in 0..connections {
             let connection = client.open().await?;
-            client.give_back(connection).await;
+            client.idle().push(connection);
         }
         Ok(client)
     }
@@ -77,17 +77,22 @@ impl Client {
         let mut connection = self.connection().await?;
         let (head, body) = connection.send_request(request).await.map_err(Failure::Http)?.into_parts();
         body.collect().await.map_err(Failure::Http)?;
-        self.give_back(connection).await;
+        self.idle().push(connection);
         read_answer(head.status, &head.headers)
     }
 
     /// An idle connection, or a new one in place of one that broke.
     async fn connection(&self) -> Result<Connection, Failure> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match idle {
-            Some(connection) => Ok(connection),
-            None => self.open().await,
+        while let Some(mut connection) = self.take_idle() {
+            if connection.ready().await.is_ok() {
+                return Ok(connection);
+            }
         }
+        self.open().await
+    }
+
+    fn take_idle(&self) -> Option<Connection> {
+        self.idle().pop()
     }
 
     async fn open(&self) -> Result<Connection, Failure> {
@@ -99,11 +104,8 @@ impl Client {
         Ok(connection)
     }
 
-    /// Keeps the connection for the next request, unless the server has closed it.
-    async fn give_back(&self, mut connection: Connection) {
-        if connection.ready().await.is_ok() {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-        }
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -160,8 +162,7 @@ mod tests {
             assert_eq!(client.ingest("open").await?, Answer::Admitted);
             assert_eq!(client.ingest("shut").await?, Answer::Limited);
         }
-        let idle = client.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
-        assert_eq!(idle, 2, "connections are kept, and none is added");
+        assert_eq!(client.idle().len(), 2, "connections are kept, and none is added");
         let tenants: Vec<String> = server.stop().into_iter().map(|Admission { tenant, .. }| tenant).collect();
         assert_eq!(tenants, ["open"; 3]);
         Ok(())

@@ -16,7 +16,7 @@ pub(crate) struct Tally {
 }
 
 /// One run in numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
     pub(crate) tally: Tally,
     /// Of the requests that were answered; `None` when none was.

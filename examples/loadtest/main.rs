@@ -45,6 +45,7 @@ struct Run {
     limiter: Kind,
     samples: Vec<Sample>,
     admissions: Vec<Admission>,
+    figures: Figures,
 }
 
 #[tokio::main]
@@ -73,7 +74,7 @@ async fn load_test(args: &Args) -> io::Result<()> {
     for limiter in &args.limiters {
         runs.push(run(*limiter, args).await?);
     }
-    let columns: Vec<_> = runs.iter().map(|run| (run.limiter.name(), run.figures())).collect();
+    let columns: Vec<_> = runs.iter().map(|run| (run.limiter.name(), run.figures)).collect();
     let mut stdout = io::stdout();
     eprintln!();
     write!(stdout, "{}", Report { args, columns: &columns })?;
@@ -98,13 +99,9 @@ async fn run(limiter: Kind, args: &Args) -> io::Result<Run> {
     let client = Client::connect(server.address, connections).await.map_err(io::Error::other)?;
     let progress = Progress::new(limiter.name(), args.load.duration());
     let samples = drive(client, tenants(args), args.load, started, progress).await;
-    Ok(Run { limiter, samples, admissions: server.stop() })
-}
-
-impl Run {
-    fn figures(&self) -> Figures {
-        Figures::of(&self.samples, &self.admissions, QUOTA)
-    }
+    let admissions = server.stop();
+    let figures = Figures::of(&samples, &admissions, QUOTA);
+    Ok(Run { limiter, samples, admissions, figures })
 }
 
 /// NAME, NAME-2, NAME-3, ...
@@ -114,15 +111,11 @@ fn tenants(args: &Args) -> Vec<Arc<str>> {
 }
 
 fn chart(args: &Args, runs: &[Run]) -> Chart {
-    let panels = runs.iter().map(|run| {
-        let Figures { worst_second, largest_burst, .. } = run.figures();
-        Panel {
-            limiter: run.limiter,
-            offered: figures::per_slot(run.samples.iter().map(|sample| sample.due)),
-            admitted: figures::per_slot(run.admissions.iter().map(|admission| admission.at)),
-            worst_second,
-            largest_burst,
-        }
+    let panels = runs.iter().map(|run| Panel {
+        limiter: run.limiter,
+        offered: figures::per_slot(run.samples.iter().map(|sample| sample.due)),
+        admitted: figures::per_slot(run.admissions.iter().map(|admission| admission.at)),
+        figures: run.figures,
     });
     Chart { subtitle: headline(args), load: args.load, panels: panels.collect() }
 }

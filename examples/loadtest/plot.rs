@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::{
-    figures::SLOT,
+    figures::{Figures, SLOT},
     gate::{Kind, QUOTA},
     schedule::Load,
 };
@@ -20,8 +20,7 @@ pub(crate) struct Panel {
     pub(crate) limiter: Kind,
     pub(crate) offered: Vec<usize>,
     pub(crate) admitted: Vec<usize>,
-    pub(crate) worst_second: usize,
-    pub(crate) largest_burst: f64,
+    pub(crate) figures: Figures,
 }
 
 const WIDTH: f64 = 1080.0;
@@ -163,8 +162,8 @@ impl Axes {
             f,
             r#"<text x="{RIGHT}" y="{}" text-anchor="end" fill="{INK}">worst second: {} admitted, largest burst: {:.0}</text>"#,
             top - 14.0,
-            panel.worst_second,
-            panel.largest_burst
+            panel.figures.worst_second,
+            panel.figures.largest_burst
         )?;
         self.grid(f, floor)?;
         self.steps(f, &panel.offered, floor, OFFERED)?;
@@ -233,7 +232,7 @@ mod tests {
     }
 
     fn panel(limiter: Kind) -> Panel {
-        Panel { limiter, offered: vec![12; 100], admitted: vec![10; 101], worst_second: 100, largest_burst: 17.6 }
+        Panel { limiter, offered: vec![12; 100], admitted: vec![10; 101], figures: Figures::of(&[], &[], QUOTA) }
     }
 
     /// Elements closed in the order they were opened, attributes quoted, no bare `<` or `&`.
