@@ -96,7 +96,7 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     /// [`Denied`] when fewer than `n` tokens are there, or `n` is more than the burst. Nothing is charged then.
     #[inline]
     pub fn check_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<Allowed, Denied> {
-        self.check_at(key, n, self.clock.now())
+        self.decide(key, n, || self.clock.now())
     }
 
     /// [`check_n`](Self::check_n) at a time already read from the limiter's clock: one reading can serve many checks.
@@ -107,11 +107,20 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
         clippy::inline_always,
         reason = "out of line, spilled registers wait for the locked exchange: a check takes half as long again"
     )]
-    #[inline(always)]
+    #[inline]
     pub fn check_at<K: Hash + ?Sized>(&self, key: &K, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        let ask = Ask::new(self.quota.ticks(), elapsed(now, self.origin), n);
+        self.decide(key, n, || now)
+    }
+
+    #[expect(
+        clippy::inline_always,
+        reason = "out of line, spilled registers wait for the locked exchange: a check takes half as long again"
+    )]
+    #[inline(always)]
+    fn decide<K: Hash + ?Sized>(&self, key: &K, n: u64, now: impl FnOnce() -> Instant) -> Result<Allowed, Denied> {
         let tally = self.stripes.tally();
-        let answer = self.table.check(self.key(key), ask, tally);
+        let ask = || Ask::new(self.quota.ticks(), elapsed(now(), self.origin), n);
+        let (ask, answer) = self.table.check(self.key(key), ask, tally);
         tally.decided(answer.denied.is_none());
         ask.result(answer)
     }

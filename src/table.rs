@@ -21,11 +21,11 @@ mod slot;
 use core::fmt;
 
 use crate::decision::{Answer, Ask, Reason};
-use crate::sync::{AtomicU64, Lines, Ordering, fence};
+use crate::sync::{AtomicU64, Line, Lines, Ordering, fence};
 use crate::word::{Kind, Verdict, Word};
 
 use place::Place;
-use slot::{Fingerprint, SLOTS, Slot};
+use slot::{Fingerprint, SLOTS, Slot, Tag};
 
 /// Candidate lines of a key.
 const CHOICES: usize = 2;
@@ -105,16 +105,22 @@ impl Table {
     }
 
     /// Decides a call on a key's bucket, which is made if there is none.
-    #[expect(clippy::inline_always, reason = "see `Limiter::check_at`")]
+    ///
+    /// The first line is read before `ask` is called, since `ask` may read a clock: a time-stamp counter is not read before older
+    /// instructions are done nor much ahead of younger ones, so the cache miss and the reading had better be under way together.
+    #[expect(clippy::inline_always, reason = "see `Limiter::decide`")]
     #[inline(always)]
-    pub(crate) fn check(&self, key: Key, ask: Ask<'_>, ledger: impl Ledger) -> Answer {
+    pub(crate) fn check<'q>(&self, key: Key, ask: impl FnOnce() -> Ask<'q>, ledger: impl Ledger) -> (Ask<'q>, Answer) {
+        let mut matches = self.matches(self.first_line(key), key);
+        let ask = ask();
         loop {
-            if let Some(answer) = self.charge_in(self.first_line(key), key, &ask) {
-                return answer;
+            if let Some(answer) = matches.charge(&ask) {
+                return (ask, answer);
             }
             if let Some(answer) = self.check_beyond(key, ask, ledger) {
-                return answer;
+                return (ask, answer);
             }
+            matches = self.matches(self.first_line(key), key);
         }
     }
 
@@ -124,7 +130,7 @@ impl Table {
     #[inline(never)]
     fn check_beyond(&self, key: Key, ask: Ask<'_>, ledger: impl Ledger) -> Option<Answer> {
         let (ask, ledger) = (&ask, &ledger);
-        if let Some(answer) = self.charge_in(self.second_line(key), key, ask) {
+        if let Some(answer) = self.matches(self.second_line(key), key).charge(ask) {
             return Some(answer);
         }
         let claim = self.candidates(key).find_map(|slot| Some((slot, slot.word_of(key.fingerprint)?)).filter(|(_, word)| word.is_claim()));
@@ -134,28 +140,15 @@ impl Table {
         }
     }
 
-    /// Decides a call on the key's bucket, if that is in this line.
-    #[expect(clippy::inline_always, reason = "see `Limiter::check_at`")]
+    /// Reads the tags of a line and compares them with the key's fingerprint: all four before any branch, since none could predict which of
+    /// them is the key's.
+    #[expect(clippy::inline_always, reason = "see `Limiter::decide`")]
     #[inline(always)]
-    fn charge_in(&self, line: usize, key: Key, ask: &Ask<'_>) -> Option<Answer> {
-        // All four tags are compared before any branch, since none could predict which of them is the key's.
+    fn matches(&self, line: usize, key: Key) -> Matches<'_> {
         let pairs = self.lines.line(line);
         let tags = pairs.each_ref().map(slot::tag_of);
-        let mut matches = 0_u32;
-        for (index, tag) in tags.iter().enumerate() {
-            matches |= u32::from(tag.is_of(key.fingerprint)) << index;
-        }
-        while matches != 0 {
-            let index = matches.trailing_zeros() as usize % SLOTS;
-            let (slot, tag) = (Slot::new(&pairs[index], line * SLOTS + index), tags[index]);
-            // Acquire: if this word is a later owner's, the tag read next is that owner's too. Partner: `Slot::publish`.
-            let word = slot.word().load(Ordering::Acquire);
-            if let Some(answer) = slot.word().charge(word, ask, || slot.still(tag)) {
-                return Some(answer);
-            }
-            matches &= matches - 1;
-        }
-        None
+        let bits = tags.map(|tag| u32::from(tag.is_of(key.fingerprint)));
+        Matches { pairs, tags, bits: bits[0] | bits[1] << 1 | bits[2] << 2 | bits[3] << 3 }
     }
 
     /// The tick at which the key's bucket is full again, if it has one.
@@ -253,6 +246,35 @@ fn yields(key: Key, other: Slot<'_>, mine: Slot<'_>) -> bool {
         }
     }
     true
+}
+
+/// The slots of a line whose tags have a key's fingerprint.
+struct Matches<'a> {
+    pairs: &'a Line,
+    tags: [Tag; SLOTS],
+    /// One for each slot.
+    bits: u32,
+}
+
+impl Matches<'_> {
+    /// Decides a call on the bucket that is in one of them, if it is.
+    #[expect(clippy::inline_always, reason = "see `Limiter::decide`")]
+    #[inline(always)]
+    fn charge(&self, ask: &Ask<'_>) -> Option<Answer> {
+        let mut bits = self.bits;
+        while bits != 0 {
+            let index = bits.trailing_zeros() as usize % SLOTS;
+            let (pair, tag) = (&self.pairs[index], self.tags[index]);
+            let word = slot::word_of(pair);
+            // Acquire: if this word is a later owner's, the tag read next is that owner's too. Partner: `Slot::publish`.
+            let seen = word.load(Ordering::Acquire);
+            if let Some(answer) = word.charge(seen, ask, || slot::still(pair, tag)) {
+                return Some(answer);
+            }
+            bits &= bits - 1;
+        }
+        None
+    }
 }
 
 impl fmt::Debug for Table {

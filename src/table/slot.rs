@@ -68,6 +68,19 @@ pub(super) fn tag_of(pair: &Pair) -> Tag {
     Tag(pair[0].load(Ordering::Acquire))
 }
 
+/// A pair's word.
+#[inline]
+pub(super) const fn word_of(pair: &Pair) -> WordCell<'_> {
+    WordCell::new(&pair[1])
+}
+
+/// Whether a pair had `tag` when its word was last read, with acquire.
+#[inline]
+pub(super) fn still(pair: &Pair, tag: Tag) -> bool {
+    // Relaxed: ordered behind the word by the word's acquire.
+    pair[0].load(Ordering::Relaxed) == tag.0
+}
+
 impl<'a> Slot<'a> {
     #[inline]
     pub(super) const fn new(pair: &'a Pair, number: usize) -> Self {
@@ -76,14 +89,7 @@ impl<'a> Slot<'a> {
 
     #[inline]
     pub(super) fn word(self) -> WordCell<'a> {
-        WordCell::new(&self.pair[1])
-    }
-
-    /// Whether the slot had `tag` when its word was last read, with acquire.
-    #[inline]
-    pub(super) fn still(self, tag: Tag) -> bool {
-        // Relaxed: ordered behind the word by the word's acquire.
-        self.pair[0].load(Ordering::Relaxed) == tag.0
+        word_of(self.pair)
     }
 
     /// Tag and word, together.
@@ -92,7 +98,7 @@ impl<'a> Slot<'a> {
             let tag = tag_of(self.pair);
             // Acquire: if this word is a later owner's, the tag read next is that owner's too. Partner: `publish`.
             let word = self.word().load(Ordering::Acquire);
-            if self.still(tag) {
+            if still(self.pair, tag) {
                 return (tag, word);
             }
         }
