@@ -103,10 +103,6 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     ///
     /// # Errors
     /// As for [`check_n`](Self::check_n).
-    #[expect(
-        clippy::inline_always,
-        reason = "out of line, spilled registers wait for the locked exchange: a check takes half as long again"
-    )]
     #[inline]
     pub fn check_at<K: Hash + ?Sized>(&self, key: &K, n: u64, now: Instant) -> Result<Allowed, Denied> {
         self.decide(key, n, || now)
@@ -118,10 +114,9 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     )]
     #[inline(always)]
     fn decide<K: Hash + ?Sized>(&self, key: &K, n: u64, now: impl FnOnce() -> Instant) -> Result<Allowed, Denied> {
-        let tally = self.stripes.tally();
         let ask = || Ask::new(self.quota.ticks(), elapsed(now(), self.origin), n);
-        let (ask, answer) = self.table.check(self.key(key), ask, tally);
-        tally.decided(answer.denied.is_none());
+        let (ask, answer) = self.table.check(self.key(key), ask, &self.stripes);
+        self.stripes.decided(answer.denied.is_none());
         ask.result(answer)
     }
 

@@ -25,7 +25,7 @@ use crate::sync::{AtomicU64, Line, Lines, Ordering, fence};
 use crate::word::{Kind, Verdict, Word};
 
 use place::Place;
-use slot::{Fingerprint, SLOTS, Slot, Tag};
+use slot::{Fingerprint, SLOTS, Slot};
 
 /// Candidate lines of a key.
 const CHOICES: usize = 2;
@@ -55,17 +55,19 @@ pub(crate) trait Ledger: Copy {
     fn evicted_in_debt(&self);
 }
 
-/// Where a key's bucket can be, and how it is told from others.
+/// A key, as a table knows it: its hash says where its bucket can be, and how it is told from others there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
-    hash: u64,
-    fingerprint: Fingerprint,
-}
+pub(crate) struct Key(u64);
 
 impl Key {
     #[inline]
     pub(crate) const fn new(hash: u64) -> Self {
-        Self { hash, fingerprint: Fingerprint::of(hash) }
+        Self(hash)
+    }
+
+    #[inline]
+    const fn fingerprint(self) -> Fingerprint {
+        Fingerprint::of(self.0)
     }
 }
 
@@ -114,7 +116,7 @@ impl Table {
         let mut matches = self.matches(self.first_line(key), key);
         let ask = ask();
         loop {
-            if let Some(answer) = matches.charge(&ask) {
+            if let Some(answer) = matches.charge(key, &ask) {
                 return (ask, answer);
             }
             if let Some(answer) = self.check_beyond(key, ask, ledger) {
@@ -130,10 +132,11 @@ impl Table {
     #[inline(never)]
     fn check_beyond(&self, key: Key, ask: Ask<'_>, ledger: impl Ledger) -> Option<Answer> {
         let (ask, ledger) = (&ask, &ledger);
-        if let Some(answer) = self.matches(self.second_line(key), key).charge(ask) {
+        if let Some(answer) = self.matches(self.second_line(key), key).charge(key, ask) {
             return Some(answer);
         }
-        let claim = self.candidates(key).find_map(|slot| Some((slot, slot.word_of(key.fingerprint)?)).filter(|(_, word)| word.is_claim()));
+        let claim =
+            self.candidates(key).find_map(|slot| Some((slot, slot.word_of(key.fingerprint())?)).filter(|(_, word)| word.is_claim()));
         match claim {
             Some((slot, claim)) => self.settle(key, slot, claim, ask),
             None => self.enter(key, ask, ledger),
@@ -146,26 +149,25 @@ impl Table {
     #[inline(always)]
     fn matches(&self, line: usize, key: Key) -> Matches<'_> {
         let pairs = self.lines.line(line);
-        let tags = pairs.each_ref().map(slot::tag_of);
-        let bits = tags.map(|tag| u32::from(tag.is_of(key.fingerprint)));
-        Matches { pairs, tags, bits: bits[0] | bits[1] << 1 | bits[2] << 2 | bits[3] << 3 }
+        let bits = pairs.each_ref().map(|pair| u32::from(slot::tag_of(pair).is_of(key.fingerprint())));
+        Matches { pairs, bits: bits[0] | bits[1] << 1 | bits[2] << 2 | bits[3] << 3 }
     }
 
     /// The tick at which the key's bucket is full again, if it has one.
     pub(crate) fn peek(&self, key: Key) -> Option<u64> {
-        self.candidates(key).find_map(|slot| slot.word_of(key.fingerprint)?.tat())
+        self.candidates(key).find_map(|slot| slot.word_of(key.fingerprint())?.tat())
     }
 
     #[inline]
     fn first_line(&self, key: Key) -> usize {
-        scale(key.hash, self.lines.count())
+        scale(key.0, self.lines.count())
     }
 
     #[inline]
     fn second_line(&self, key: Key) -> usize {
         let count = self.lines.count();
         // Odd, so that it loses nothing; 2^64 divided by the golden ratio, so that it mixes well (Knuth, TAOCP 3, section 6.4).
-        let second = scale(key.hash.wrapping_mul(0x9e37_79b9_7f4a_7c15), count);
+        let second = scale(key.0.wrapping_mul(0x9e37_79b9_7f4a_7c15), count);
         if second == self.first_line(key) { (second + 1) % count } else { second }
     }
 
@@ -194,7 +196,7 @@ impl Table {
             Place::NoRoom { debt } => return Some(Answer::denied(debt, Reason::NoRoom)),
         };
         let claim = Word::claimed(ledger.stamp());
-        slot.publish(old, key.fingerprint, claim);
+        slot.publish(old, key.fingerprint(), claim);
         self.settle(key, slot, claim, ask)
     }
 
@@ -235,7 +237,7 @@ impl Table {
 
 /// Whether another candidate slot leaves the key to the claim in `mine`: it holds nothing of that key, or a claim that could be ended.
 fn yields(key: Key, other: Slot<'_>, mine: Slot<'_>) -> bool {
-    while let Some(word) = other.word_of(key.fingerprint) {
+    while let Some(word) = other.word_of(key.fingerprint()) {
         match word.kind() {
             Kind::Dead | Kind::Reserved => return true,
             Kind::Live(_) => return false,
@@ -248,10 +250,9 @@ fn yields(key: Key, other: Slot<'_>, mine: Slot<'_>) -> bool {
     true
 }
 
-/// The slots of a line whose tags have a key's fingerprint.
+/// The slots of a line whose tags have a key's fingerprint, or had it when they were read.
 struct Matches<'a> {
     pairs: &'a Line,
-    tags: [Tag; SLOTS],
     /// One for each slot.
     bits: u32,
 }
@@ -260,15 +261,15 @@ impl Matches<'_> {
     /// Decides a call on the bucket that is in one of them, if it is.
     #[expect(clippy::inline_always, reason = "see `Limiter::decide`")]
     #[inline(always)]
-    fn charge(&self, ask: &Ask<'_>) -> Option<Answer> {
+    fn charge(&self, key: Key, ask: &Ask<'_>) -> Option<Answer> {
         let mut bits = self.bits;
         while bits != 0 {
-            let index = bits.trailing_zeros() as usize % SLOTS;
-            let (pair, tag) = (&self.pairs[index], self.tags[index]);
-            let word = slot::word_of(pair);
+            let slot = &self.pairs[bits.trailing_zeros() as usize % SLOTS];
+            let tag = slot::tag_of(slot);
+            let word = slot::word_of(slot);
             // Acquire: if this word is a later owner's, the tag read next is that owner's too. Partner: `Slot::publish`.
             let seen = word.load(Ordering::Acquire);
-            if let Some(answer) = word.charge(seen, ask, || slot::still(pair, tag)) {
+            if let Some(answer) = word.charge(seen, ask, || slot::still(slot, tag) && tag.is_of(key.fingerprint())) {
                 return Some(answer);
             }
             bits &= bits - 1;

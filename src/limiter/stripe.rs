@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::register::Register;
+use crate::table::Ledger;
 
 /// What a limiter has done since it was built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,7 +29,7 @@ pub struct Stats {
 /// One thread's counts, on cache lines of their own: two, because processors fetch lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Stripe {
+struct Stripe {
     /// Calls denied, and calls allowed.
     decided: [Register; 2],
     evicted_full: Register,
@@ -53,9 +54,9 @@ pub(super) struct Stripes {
     common: Box<Stripe>,
 }
 
-/// A thread's counts, while it counts.
+/// The stripe a thread counts in.
 #[derive(Clone, Copy)]
-pub(super) struct Tally<'a> {
+struct Mine<'a> {
     stripe: &'a Stripe,
     /// Whether no other thread counts there.
     alone: bool,
@@ -72,11 +73,18 @@ impl Stripes {
         Self { own: (0..own).map(Stripe::new).collect(), common: Box::new(Stripe::new(own)) }
     }
 
+    /// Counts a call.
     #[inline]
-    pub(super) fn tally(&self) -> Tally<'_> {
+    pub(super) fn decided(&self, allowed: bool) {
+        self.mine().add(|stripe| &stripe.decided[usize::from(allowed)]);
+    }
+
+    /// The stripe this thread counts in.
+    #[inline]
+    fn mine(&self) -> Mine<'_> {
         match self.own.get(thread_index()) {
-            Some(stripe) => Tally { stripe, alone: true },
-            None => Tally { stripe: &self.common, alone: false },
+            Some(stripe) => Mine { stripe, alone: true },
+            None => Mine { stripe: &self.common, alone: false },
         }
     }
 
@@ -90,31 +98,28 @@ impl Stripes {
     }
 }
 
-impl Tally<'_> {
+impl Mine<'_> {
+    /// Counts one more, and returns the count before.
     #[inline]
-    pub(super) fn decided(self, allowed: bool) {
-        self.add(&self.stripe.decided[usize::from(allowed)]);
-    }
-
-    #[inline]
-    fn add(self, count: &Register) -> u64 {
+    fn add(self, count: impl Fn(&Stripe) -> &Register) -> u64 {
         // A thread that is alone on its stripe needs no locked instruction; the common stripe does.
-        if self.alone { count.add_alone(1) } else { count.add(1) }
+        if self.alone { count(self.stripe).add_alone(1) } else { count(self.stripe).add(1) }
     }
 }
 
-impl crate::table::Ledger for Tally<'_> {
+impl Ledger for &Stripes {
     fn stamp(&self) -> u64 {
+        let mine = self.mine();
         // Each stripe has the numbers that leave its own remainder.
-        self.add(&self.stripe.stamps).wrapping_mul(MOST_OWN + 1).wrapping_add(self.stripe.index)
+        mine.add(|stripe| &stripe.stamps).wrapping_mul(MOST_OWN + 1).wrapping_add(mine.stripe.index)
     }
 
     fn evicted_full(&self) {
-        self.add(&self.stripe.evicted_full);
+        self.mine().add(|stripe| &stripe.evicted_full);
     }
 
     fn evicted_in_debt(&self) {
-        self.add(&self.stripe.evicted_in_debt);
+        self.mine().add(|stripe| &stripe.evicted_in_debt);
     }
 }
 

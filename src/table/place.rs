@@ -24,7 +24,7 @@ struct Seat<'a> {
 }
 
 /// The first line is preferred while fewer of its slots than this are occupied, and while those of the second are no fewer.
-const ROOMY: usize = 2;
+const ROOMY: usize = 3;
 
 /// What the slots of one line hold.
 #[derive(Default)]
