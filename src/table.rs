@@ -149,8 +149,8 @@ impl Table {
     #[inline(always)]
     fn matches(&self, line: usize, key: Key) -> Matches<'_> {
         let pairs = self.lines.line(line);
-        let bits = pairs.each_ref().map(|pair| u32::from(slot::tag_of(pair).is_of(key.fingerprint())));
-        Matches { pairs, bits: bits[0] | bits[1] << 1 | bits[2] << 2 | bits[3] << 3 }
+        let bits = pairs.iter().rev().fold(0, |bits, pair| bits << 1 | u32::from(slot::tag_of(pair).is_of(key.fingerprint())));
+        Matches { pairs, bits }
     }
 
     /// The tick at which the key's bucket is full again, if it has one.

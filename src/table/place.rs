@@ -23,8 +23,12 @@ struct Seat<'a> {
     word: Word,
 }
 
-/// The first line is preferred while fewer of its slots than this are occupied, and while those of the second are no fewer.
-const ROOMY: usize = 3;
+/// The first line is preferred while fewer of its slots than this are occupied, and while those of the second are no fewer: most buckets
+/// are then found at the first look, and hardly any pair of lines fills up before the table does (docs/design.md has the figures).
+const ROOMY: usize = SLOTS - 1;
+
+/// How many lines around are searched for a bucket to give way, when the key's own lines have a vacant slot that may not be occupied.
+const REACH: usize = 8;
 
 /// What the slots of one line hold.
 #[derive(Default)]
@@ -41,28 +45,35 @@ struct Survey<'a> {
 impl Table {
     /// Finds a slot for a key that has none, and reserves it.
     ///
-    /// A vacant slot comes first, as long as there may be more of them: the key of a full bucket may well be back soon.
+    /// A vacant slot comes first, while there may be more occupied ones: the key of a full bucket may well be back soon. Then one without a
+    /// debt, and last the one that owes least. The work is bounded: two lines, and around the cap [`REACH`] more.
     pub(super) fn place(&self, key: Key, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'_> {
         for _ in 0..PATIENCE {
-            let [first, second] = self.lines(key).map(|line| self.survey(line, ask.now));
-            let vacant = if first.occupied < ROOMY || first.occupied <= second.occupied { first.vacant } else { second.vacant };
-
+            let lines = self.lines(key);
+            let [first, second] = lines.map(|line| self.survey(line, ask.now));
+            let roomier = if first.occupied < ROOMY || first.occupied <= second.occupied { &first } else { &second };
+            let vacant = roomier.vacant.or(second.vacant);
             if let Some(vacant) = vacant.filter(|_| self.occupy()) {
                 return self.move_in(vacant);
             }
-            if let Some(idle) = least([first.idle, second.idle]) {
-                return self.reuse(idle, ask, ledger);
-            }
-            if let Some(owing) = least([first.owing, second.owing]) {
-                return self.evict(owing, ask, ledger);
-            }
-            if let (Some(vacant), Some(place)) = (first.vacant.or(second.vacant), self.make_room(key, ask, ledger)) {
-                let Place::Reserved(elsewhere, tag) = place else { return place };
-                elsewhere.vacate(tag);
-                return self.move_in(vacant);
-            }
-            // All there is, is in transition.
-            spin_loop();
+
+            let (idle, owing) = (least([first.idle, second.idle]), least([first.owing, second.owing]));
+            let seat = match (idle, vacant) {
+                (None, Some(_)) => self.look_around(lines[0], ask.now, owing),
+                _ => idle.or(owing),
+            };
+            // None: all of them are in transition.
+            let Some(seat) = seat else {
+                spin_loop();
+                continue;
+            };
+            return match (self.give_way(seat, ask, ledger), vacant) {
+                (Place::Reserved(slot, tag), Some(vacant)) if !lines.contains(&slot.line()) => {
+                    slot.vacate(tag);
+                    self.move_in(vacant)
+                }
+                (place, _) => place,
+            };
         }
         Place::NoRoom { debt: 0 }
     }
@@ -103,20 +114,40 @@ impl Table {
         Place::Lost
     }
 
-    /// Reserves a slot that is dead, or whose bucket is full at `ask.now`.
-    fn reuse<'a>(&self, idle: Seat<'a>, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'a> {
-        let Some(tat) = idle.word.tat() else {
-            return idle.slot.reserve(idle.word).map_or(Place::Lost, |tag| Place::Reserved(idle.slot, tag));
-        };
-        debug_assert!(tat <= ask.now);
-        self.raise_mark(tat);
-        match idle.slot.reserve(idle.word) {
-            Some(tag) => {
-                ledger.evicted_full();
-                Place::Reserved(idle.slot, tag)
+    /// An idle seat in the lines behind `line`, or else the one that owes least, there or among those already found.
+    fn look_around<'a>(&'a self, line: usize, now: u64, mut owing: Option<Seat<'a>>) -> Option<Seat<'a>> {
+        let count = self.lines.count();
+        for distance in 1..count {
+            if distance > REACH && owing.is_some() {
+                break;
             }
-            None => Place::Lost,
+            let survey = self.survey((line + distance) % count, now);
+            if survey.idle.is_some() {
+                return survey.idle;
+            }
+            owing = least([owing, survey.owing]);
         }
+        owing
+    }
+
+    /// Reserves an occupied slot: one without a debt, or one with, if the policy says so.
+    fn give_way<'a>(&self, seat: Seat<'a>, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'a> {
+        let Seat { slot, word } = seat;
+        let tat = word.tat();
+        let in_debt = tat > Some(ask.now);
+        if in_debt && self.overflow == Overflow::DenyNew {
+            return Place::NoRoom { debt: word.debt(ask.now) };
+        }
+        if let Some(full) = tat.filter(|_| !in_debt) {
+            self.raise_mark(full);
+        }
+        let Some(tag) = slot.reserve(word) else { return Place::Lost };
+        match tat {
+            Some(_) if in_debt => ledger.evicted_in_debt(),
+            Some(_) => ledger.evicted_full(),
+            None => {}
+        }
+        Place::Reserved(slot, tag)
     }
 
     /// Before a full bucket goes: whoever makes its key a new one must find it as full as this one was, and no fuller.
@@ -125,33 +156,6 @@ impl Table {
         if self.mark.load(Ordering::Relaxed) < tat {
             self.mark.fetch_max(tat, Ordering::Relaxed);
         }
-    }
-
-    /// Reserves the slot of a bucket in debt, if the policy says so.
-    fn evict<'a>(&self, owing: Seat<'a>, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'a> {
-        if self.overflow == Overflow::DenyNew {
-            return Place::NoRoom { debt: owing.word.debt(ask.now) };
-        }
-        match owing.slot.reserve(owing.word) {
-            Some(tag) => {
-                ledger.evicted_in_debt();
-                Place::Reserved(owing.slot, tag)
-            }
-            None => Place::Lost,
-        }
-    }
-
-    /// Reserves an occupied slot of some other line, nearest first. `None`: all occupied slots are in transition.
-    fn make_room(&self, key: Key, ask: &Ask<'_>, ledger: &impl Ledger) -> Option<Place<'_>> {
-        let count = self.lines.count();
-        (1..count).map(|distance| (self.first_line(key) + distance) % count).find_map(|line| {
-            let survey = self.survey(line, ask.now);
-            match (survey.idle, survey.owing) {
-                (Some(idle), _) => Some(self.reuse(idle, ask, ledger)),
-                (None, Some(owing)) => Some(self.evict(owing, ask, ledger)),
-                (None, None) => None,
-            }
-        })
     }
 }
 

@@ -92,6 +92,11 @@ impl<'a> Slot<'a> {
         word_of(self.pair)
     }
 
+    /// The number of its line.
+    pub(super) const fn line(self) -> usize {
+        self.number / SLOTS
+    }
+
     /// Tag and word, together.
     pub(super) fn content(self) -> (Tag, Word) {
         loop {
