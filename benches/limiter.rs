@@ -100,9 +100,22 @@ fn keyed(c: &mut Criterion) {
     }
 }
 
+/// What the choice of hash costs: the whole check of one hot key.
+fn hashes(c: &mut Criterion) {
+    fn with<S: std::hash::BuildHasher>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, hasher: S) {
+        let limiter = Limiter::builder(Quota::per_second(AMPLE.into())).max_keys(1_000).hasher(hasher).build();
+        group.bench_function(BenchmarkId::new(name, "u64"), |b| b.iter(|| limiter.check(&black_box(7_u64)).is_ok()));
+        group.bench_function(BenchmarkId::new(name, "tenant-42"), |b| b.iter(|| limiter.check(black_box("tenant-42")).is_ok()));
+    }
+    let mut group = c.benchmark_group("limiter/hash");
+    with(&mut group, "KeyHasher", KeyHasher::new());
+    with(&mut group, "std RandomState (SipHash-1-3)", std::hash::RandomState::new());
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2)).sample_size(20);
-    targets = keyed
+    targets = keyed, hashes
 }
 criterion_main!(benches);

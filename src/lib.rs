@@ -1,4 +1,50 @@
-//! Lock-free rate limiting.
+//! Rate limiting for servers that count nanoseconds: exact token buckets, one atomic word each, inline in a lock-free table of keys.
+//!
+//! ```
+//! use tollgate::{Limiter, Quota};
+//!
+//! let limiter = Limiter::new(Quota::per_second(100));
+//! match limiter.check("tenant-42") {
+//!     Ok(allowed) => println!("{} left", allowed.remaining()),
+//!     Err(denied) => println!("{denied}"), // "rate limited: 1 asked for, 0 of 100 left; retry after 10ms"
+//! }
+//! ```
+//!
+//! # What there is
+//!
+//! - [`Quota`]: tokens per period, and a burst; `const`, or from text such as `"100/s burst 200"`.
+//! - [`Bucket`]: one bucket, which fits in a `static`.
+//! - [`Limiter`]: a bucket per key, for any number of keys over time, in memory that is bounded when it is built.
+//! - [`Allowed`], [`Denied`], [`Peek`]: the answers, small plain data.
+//! - [`Clock`]: [`MonotonicClock`] by default, [`CoarseClock`] for a cheaper reading, [`ManualClock`] for tests.
+//!
+//! # What it promises
+//!
+//! For any interleaving of any number of threads, the calls stamped within `[s, t]` are admitted at most `burst + rate * (t - s)` tokens.
+//! Where a quota's ticks are not exact ([`Quota::is_exact`]), `t - s` counts up to one tick longer.
+//!
+//! Only a caller's explicit choice weakens that: a [`Limiter`] whose `max_keys` are all in debt lets one key off its debt to make room for
+//! another, unless told to deny new keys instead ([`Overflow`]); it counts how often ([`Stats::evicted_in_debt`]).
+//!
+//! - A denial writes nothing and delays nobody.
+//! - No check allocates or blocks. Checks are lock-free: one is held up only by others that succeed.
+//! - There is no unsafe code.
+//!
+//! # Memory ordering
+//!
+//! A check orders nothing but itself: that a call was admitted says nothing about other memory. Programs that need such an order must make it.
+//!
+//! # Further reading
+//!
+//! The documents of the repository are here too: [why it is built so](design), [the table's protocol](table_protocol) and
+//! [the benchmarks](benchmarks).
+//!
+//! # Features
+//!
+//! - `quanta` (default): time from the processor's time-stamp counter. Without it, from the operating system.
+//! - `serde`: `Serialize` and `Deserialize` for [`Quota`], as text.
+
+#![forbid(unsafe_code)]
 
 mod bucket;
 mod clock;
@@ -17,3 +63,17 @@ pub use decision::{Allowed, Denied, Peek, Reason};
 pub use limiter::{BuildError, DEFAULT_MAX_KEYS, KeyHasher, Limiter, LimiterBuilder, MOST_MAX_KEYS, Stats};
 pub use quota::{ParseQuotaError, Quota, QuotaError};
 pub use table::Overflow;
+
+#[doc = include_str!("../docs/design.md")]
+pub mod design {}
+
+#[doc = include_str!("../docs/table-protocol.md")]
+pub mod table_protocol {}
+
+#[doc = include_str!("../docs/benchmarks.md")]
+pub mod benchmarks {}
+
+/// The README's code is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -20,6 +20,7 @@ pub(super) enum Place<'a> {
 #[derive(Clone, Copy)]
 struct Seat<'a> {
     slot: Slot<'a>,
+    tag: Tag,
     word: Word,
 }
 
@@ -67,6 +68,10 @@ impl Table {
                 spin_loop();
                 continue;
             };
+            // Made by another thread since this one looked.
+            if seat.word.tat().is_some() && seat.tag.is_of(key.fingerprint()) {
+                return Place::Lost;
+            }
             return match (self.give_way(seat, ask, ledger), vacant) {
                 (Place::Reserved(slot, tag), Some(vacant)) if !lines.contains(&slot.line()) => {
                     slot.vacate(tag);
@@ -82,7 +87,7 @@ impl Table {
         let mut survey = Survey { occupied: SLOTS, ..Survey::default() };
         for slot in self.slots(line) {
             let (tag, word) = slot.content();
-            let seat = Some(Seat { slot, word });
+            let seat = Some(Seat { slot, tag, word });
             match word.kind() {
                 Kind::Live(_) if tag.is_vacant() => {
                     survey.occupied -= 1;
@@ -132,7 +137,7 @@ impl Table {
 
     /// Reserves an occupied slot: one without a debt, or one with, if the policy says so.
     fn give_way<'a>(&self, seat: Seat<'a>, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'a> {
-        let Seat { slot, word } = seat;
+        let Seat { slot, word, .. } = seat;
         let tat = word.tat();
         let in_debt = tat > Some(ask.now);
         if in_debt && self.overflow == Overflow::DenyNew {

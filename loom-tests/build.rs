@@ -1,0 +1,53 @@
+//! Writes, for each mutant, a copy of the shipped files with one rule taken out, as a module beside the real ones.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+include!("src/mutants.rs");
+
+/// The shipped floors that are modelled, and what stands for the rest of the crate here.
+const SHIPPED: [&str; 6] = ["decision.rs", "table.rs", "table/place.rs", "table/slot.rs", "ticks.rs", "word.rs"];
+const OURS: [&str; 2] = ["sync.rs", "models.rs"];
+
+fn main() {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let mut modules = String::new();
+    for mutant in &MUTANTS {
+        let to = out.join(mutant.name);
+        fs::create_dir_all(to.join("table")).expect("a folder in OUT_DIR");
+        let mut edits_made = 0;
+        for file in &SHIPPED {
+            let mut text = read(&here.join("../src").join(file));
+            for (in_file, from, instead) in mutant.edits {
+                if in_file == file {
+                    assert_eq!(text.matches(from).count(), 1, "mutant {}: {file} should hold once: {from}", mutant.name);
+                    text = text.replace(from, instead);
+                    edits_made += 1;
+                }
+            }
+            write(&to.join(file), &text, mutant.name);
+        }
+        assert_eq!(edits_made, mutant.edits.len(), "mutant {}: an edit names a file that is not modelled", mutant.name);
+        for file in OURS {
+            write(&to.join(file), &read(&here.join("src").join(file)), mutant.name);
+        }
+        let floors = "use crate::Model; mod decision; mod models; mod sync; mod table; mod ticks; mod word; pub use models::MODELS;\n";
+        fs::write(to.join("mod.rs"), format!("#![allow(dead_code, unused, clippy::all, clippy::pedantic)]\n{floors}"))
+            .expect("OUT_DIR is writable");
+        modules.push_str(&format!("#[path = {:?}] pub mod {};\n", to.join("mod.rs"), mutant.name));
+    }
+    let list: String = MUTANTS.iter().map(|mutant| format!("(\"{0}\", &{0}::MODELS), ", mutant.name)).collect();
+    modules.push_str(&format!("pub const ALL: [(&str, &[crate::Model]); {}] = [{list}];\n", MUTANTS.len()));
+    fs::write(out.join("mutants.rs"), modules).expect("OUT_DIR is writable");
+}
+
+fn read(path: &Path) -> String {
+    println!("cargo::rerun-if-changed={}", path.display());
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Writes a copy whose crate is the mutant's module.
+fn write(path: &Path, text: &str, mutant: &str) {
+    fs::write(path, text.replace("crate::", &format!("crate::mutants::{mutant}::"))).expect("OUT_DIR is writable");
+}

@@ -1,0 +1,3 @@
+//! What the build script makes the mutants from.
+
+include!("mutants.rs");
