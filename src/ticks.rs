@@ -49,8 +49,9 @@ impl Ticks {
     const fn exact(tokens: u64, period_ns: u64, burst: u64) -> Option<Self> {
         let divisor = gcd(tokens, period_ns);
         let (mul, unit) = (tokens / divisor, period_ns / divisor);
-        let span = wide(burst) * wide(unit);
-        if wide(mul) * wide(HORIZON_NS) + span > wide(MAX_TICKS) {
+        let (time, span) = (wide(mul) * wide(HORIZON_NS), wide(burst) * wide(unit));
+        // Each may be close to 2^128: they are not added before both are known to be small.
+        if time > wide(MAX_TICKS) || span > wide(MAX_TICKS) - time {
             return None;
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most MAX_TICKS")]
