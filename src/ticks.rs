@@ -127,9 +127,13 @@ impl Ticks {
 
     /// The fewest nanoseconds after `elapsed` at which the count is at least `ticks` further.
     ///
-    /// The smallest `x` with `floor(x * mul / 2^shift) >= T` is `ceil(T * 2^shift / mul)`.
+    /// The smallest `x` with `floor(x * mul / 2^shift) >= T` is `ceil(T * 2^shift / mul)`. Past the horizon there is none.
     pub(crate) const fn wait(&self, elapsed: u64, ticks: u64) -> u128 {
-        let target = wide(self.at(elapsed)) + wide(ticks);
+        let now = self.at(elapsed);
+        if now == MAX_TICKS - self.span && ticks > 0 {
+            return u128::MAX;
+        }
+        let target = wide(now) + wide(ticks);
         (target << self.shift).div_ceil(wide(self.mul)).saturating_sub(wide(elapsed))
     }
 
