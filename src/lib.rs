@@ -1,5 +1,7 @@
 //! Lock-free rate limiting.
 
+#![forbid(unsafe_code)]
+
 mod bucket;
 mod clock;
 mod decision;
