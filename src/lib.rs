@@ -46,6 +46,8 @@
 
 #![forbid(unsafe_code)]
 
+#![forbid(unsafe_code)]
+
 mod bucket;
 mod clock;
 mod decision;

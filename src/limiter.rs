@@ -122,8 +122,9 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
 
     /// The state of the key's bucket now. Charges nothing and creates nothing.
     pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Peek {
-        let tat = self.table.peek(self.key(key)).unwrap_or(0);
-        Peek::at(self.quota.ticks(), elapsed(self.clock.now(), self.origin), tat)
+        let elapsed = elapsed(self.clock.now(), self.origin);
+        let tat = self.table.peek(self.key(key)).or_else(|| self.table.fresh_after(self.quota.ticks().at(elapsed)));
+        Peek::at(self.quota.ticks(), elapsed, tat.unwrap_or(0))
     }
 
     #[inline]

@@ -58,7 +58,7 @@ pub enum QuotaError {
         tokens: u64,
         /// The period given.
         period: Duration,
-        /// The most tokens in this period that can be represented with a burst of 1. 0 if there is no such number.
+        /// The most tokens in this period that can be represented.
         most: u64,
     },
     /// The burst does not fit beside this rate; `most` would.
@@ -193,7 +193,8 @@ impl fmt::Debug for Quota {
 
 /// Which bound was broken, and the nearest value within it.
 const fn misfit(tokens: u64, period_ns: u64, burst: u64) -> QuotaError {
-    if Ticks::fit(tokens, period_ns, 1).is_some() {
+    // A quota begins with a burst of as many tokens. Any other is asked for beside a rate that fits.
+    if burst != tokens {
         return QuotaError::BurstTooLarge { burst, most: largest_burst(tokens, period_ns, burst) };
     }
     let most = largest_rate(tokens, period_ns);
@@ -214,12 +215,12 @@ const fn largest_burst(tokens: u64, period_ns: u64, mut too_large: u64) -> u64 {
     fits
 }
 
-/// The most tokens below `too_many` that fit with a burst of 1, by bisection; 0 if none do.
+/// The most tokens below `too_many` that fit with a burst of as many, by bisection; 1 does in any period.
 const fn largest_rate(mut too_many: u64, period_ns: u64) -> u64 {
-    let mut fits = 0;
+    let mut fits = 1;
     while too_many - fits > 1 {
         let middle = fits + (too_many - fits) / 2;
-        if Ticks::fit(middle, period_ns, 1).is_some() {
+        if Ticks::fit(middle, period_ns, middle).is_some() {
             fits = middle;
         } else {
             too_many = middle;

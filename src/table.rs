@@ -158,6 +158,11 @@ impl Table {
         self.candidates(key).find_map(|slot| slot.word_of(key.fingerprint())?.tat())
     }
 
+    /// The tick at which a bucket made for a new key is full, if that is after `now`.
+    pub(crate) fn fresh_after(&self, now: u64) -> Option<u64> {
+        self.fresh().tat().filter(|&tat| tat > now)
+    }
+
     #[inline]
     fn first_line(&self, key: Key) -> usize {
         scale(key.0, self.lines.count())

@@ -49,8 +49,9 @@ impl Ticks {
     const fn exact(tokens: u64, period_ns: u64, burst: u64) -> Option<Self> {
         let divisor = gcd(tokens, period_ns);
         let (mul, unit) = (tokens / divisor, period_ns / divisor);
-        let span = wide(burst) * wide(unit);
-        if wide(mul) * wide(HORIZON_NS) + span > wide(MAX_TICKS) {
+        let (time, span) = (wide(mul) * wide(HORIZON_NS), wide(burst) * wide(unit));
+        // Each may be close to 2^128: they are not added before both are known to be small.
+        if time > wide(MAX_TICKS) || span > wide(MAX_TICKS) - time {
             return None;
         }
         #[expect(clippy::cast_possible_truncation, reason = "at most MAX_TICKS")]
@@ -126,9 +127,13 @@ impl Ticks {
 
     /// The fewest nanoseconds after `elapsed` at which the count is at least `ticks` further.
     ///
-    /// The smallest `x` with `floor(x * mul / 2^shift) >= T` is `ceil(T * 2^shift / mul)`.
+    /// The smallest `x` with `floor(x * mul / 2^shift) >= T` is `ceil(T * 2^shift / mul)`. Past the horizon there is none.
     pub(crate) const fn wait(&self, elapsed: u64, ticks: u64) -> u128 {
-        let target = wide(self.at(elapsed)) + wide(ticks);
+        let now = self.at(elapsed);
+        if now == MAX_TICKS - self.span && ticks > 0 {
+            return u128::MAX;
+        }
+        let target = wide(now) + wide(ticks);
         (target << self.shift).div_ceil(wide(self.mul)).saturating_sub(wide(elapsed))
     }
 

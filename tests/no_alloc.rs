@@ -1,0 +1,220 @@
+//! No check allocates or frees, whatever it decides.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{Bucket, CoarseClock, Limiter, ManualClock, MonotonicClock, Overflow, Quota, Reason};
+
+/// The system's allocator, counting what the current thread asks of it.
+struct Counting;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Calls {
+    allocated: u64,
+    freed: u64,
+}
+
+thread_local! {
+    static ALLOCATED: Cell<u64> = const { Cell::new(0) };
+    static FREED: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every method passes its arguments to the system's allocator unchanged, and returns what that returns. Counting does not allocate: the
+// counts are constant-initialised thread-locals without a destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.set(ALLOCATED.get() + 1);
+        // SAFETY: as the caller promised this method.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        FREED.set(FREED.get() + 1);
+        // SAFETY: as the caller promised this method.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.set(ALLOCATED.get() + 1);
+        // SAFETY: as the caller promised this method.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATED.set(ALLOCATED.get() + 1);
+        // SAFETY: as the caller promised this method.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What `work` returns, and what it asked of the allocator.
+fn counted<T>(work: impl FnOnce() -> T) -> (T, Calls) {
+    let (allocated, freed) = (ALLOCATED.get(), FREED.get());
+    let result = work();
+    (result, Calls { allocated: ALLOCATED.get() - allocated, freed: FREED.get() - freed })
+}
+
+/// What `work` returns, which must neither allocate nor free.
+#[track_caller]
+fn without_allocating<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let (result, calls) = counted(work);
+    assert_eq!(calls, Calls { allocated: 0, freed: 0 }, "{what}");
+    result
+}
+
+fn quota() -> Quota {
+    Quota::per_second(10)
+}
+
+fn limiter(overflow: Overflow) -> (ManualClock, Limiter<ManualClock>) {
+    let clock = ManualClock::new();
+    (clock.clone(), Limiter::builder(quota()).max_keys(4).overflow(overflow).clock(clock).build())
+}
+
+/// Gives the current thread its place among a limiter's counts, as its first check of any limiter would.
+fn warm_up() {
+    let (_, limiter) = limiter(Overflow::DenyNew);
+    assert!(limiter.check("warm-up").is_ok());
+}
+
+#[test]
+fn the_count_counts() {
+    let ((), calls) = counted(|| drop(black_box(Box::new(1))));
+    assert_eq!(calls, Calls { allocated: 1, freed: 1 });
+}
+
+#[test]
+fn no_check_of_a_bucket_allocates() {
+    let clock = ManualClock::new();
+    let bucket = without_allocating("a new bucket", || Bucket::with_clock(quota(), clock.clone()));
+    assert!(without_allocating("allowed", || bucket.check()).is_ok());
+    assert!(without_allocating("allowed, the rest", || bucket.check_n(9)).is_ok());
+    assert!(without_allocating("denied", || bucket.check()).is_err());
+    assert!(without_allocating("over burst", || bucket.check_n(11)).is_err());
+    assert!(without_allocating("nothing asked for", || bucket.check_n(0)).is_ok());
+    assert!(!without_allocating("peek", || bucket.peek()).is_full());
+    without_allocating("the clock", || clock.advance(Duration::from_secs(1)));
+    assert!(without_allocating("allowed again", || bucket.check()).is_ok());
+}
+
+#[test]
+fn no_answer_allocates_to_say_more() {
+    let bucket = Bucket::with_clock(quota(), ManualClock::new());
+    without_allocating("getters", || {
+        let allowed = bucket.check_n(10).expect("starts full");
+        let denied = bucket.check().expect_err("drained");
+        let peek = bucket.peek();
+        black_box((allowed.remaining(), allowed.limit(), allowed.reset_after()));
+        black_box((denied.remaining(), denied.limit(), denied.requested(), denied.reason(), denied.reset_after(), denied.retry_after()));
+        black_box((peek.remaining(), peek.limit(), peek.reset_after(), peek.is_full(), peek.full_for()));
+    });
+}
+
+#[test]
+fn no_check_of_a_key_allocates() {
+    warm_up();
+    let (_, limiter) = limiter(Overflow::EvictLeastDebt);
+    let key = String::from("key");
+    assert!(without_allocating("new key, allowed", || limiter.check(&key)).is_ok());
+    assert!(without_allocating("known key, allowed", || limiter.check_n(&key, 9)).is_ok());
+    assert!(without_allocating("known key, denied", || limiter.check(&key)).is_err());
+    assert!(without_allocating("known key, over burst", || limiter.check_n(&key, 11)).is_err());
+    assert!(without_allocating("new key, over burst", || limiter.check_n("new", 11)).is_err());
+    assert!(without_allocating("known key, nothing asked for", || limiter.check_n(&key, 0)).is_ok());
+    assert!(without_allocating("new key, nothing asked for", || limiter.check_n("new", 0)).is_ok());
+    assert!(!without_allocating("peek at a known key", || limiter.peek(&key)).is_full());
+    assert!(without_allocating("peek at a new key", || limiter.peek("new")).is_full());
+    let stats = without_allocating("stats", || limiter.stats());
+    assert_eq!((stats.allowed, stats.denied), (4, 3));
+    assert_eq!(without_allocating("len", || (limiter.len(), limiter.is_empty(), limiter.capacity())), (1, false, 4));
+}
+
+#[test]
+fn no_eviction_of_a_full_bucket_allocates() {
+    warm_up();
+    let (clock, limiter) = limiter(Overflow::DenyNew);
+    for round in 0..100 {
+        for key in 0..4 {
+            assert!(without_allocating("new key", || limiter.check(&(round, key))).is_ok());
+        }
+        clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(limiter.stats().evicted_full, 99 * 4);
+}
+
+#[test]
+fn no_eviction_of_a_bucket_in_debt_allocates() {
+    warm_up();
+    let (_, limiter) = limiter(Overflow::EvictLeastDebt);
+    for key in 0..100 {
+        assert!(without_allocating("new key", || limiter.check(&key)).is_ok());
+    }
+    assert_eq!(limiter.stats().evicted_in_debt, 96);
+}
+
+#[test]
+fn no_denial_for_want_of_room_allocates() {
+    warm_up();
+    let (_, limiter) = limiter(Overflow::DenyNew);
+    for key in 0..100 {
+        match without_allocating("new key", || limiter.check(&key)) {
+            Ok(_) => assert!(key < 4),
+            Err(denied) => assert_eq!(denied.reason(), Reason::NoRoom),
+        }
+    }
+    assert_eq!(limiter.stats().denied, 96);
+}
+
+#[test]
+fn no_check_on_a_real_clock_allocates() {
+    warm_up();
+    let bucket = Bucket::new(quota());
+    let limiter = Limiter::builder(quota()).max_keys(4).build();
+    // The first reading of all starts the clock.
+    assert!(bucket.check().is_ok());
+    assert!(without_allocating("monotonic", || (bucket.check(), limiter.check("key"))).0.is_ok());
+
+    let clock = CoarseClock::new(Duration::from_millis(1)).expect("a thread can be had");
+    let bucket = Bucket::with_clock(quota(), clock);
+    assert!(without_allocating("coarse", || bucket.check()).is_ok());
+}
+
+/// It may free: a thread takes its place among a limiter's counts from a tree of those that were given back.
+#[test]
+fn not_even_the_first_check_of_a_thread_allocates() {
+    const THREADS: usize = 60;
+    let limiter = Limiter::builder(quota()).max_keys(100).build();
+    // More threads at a time than there were before, and then as many that count where those did.
+    for _ in 0..2 {
+        let all = Barrier::new(THREADS);
+        thread::scope(|scope| {
+            for key in 0..THREADS {
+                let (limiter, all) = (&limiter, &all);
+                scope.spawn(move || {
+                    all.wait();
+                    let (answer, calls) = counted(|| limiter.check(&key));
+                    all.wait();
+                    assert!(answer.is_ok());
+                    assert_eq!(calls.allocated, 0);
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_static_bucket_needs_no_memory() {
+    static BUCKET: Bucket<MonotonicClock> = Bucket::new(Quota::per_second(10));
+    // The first reading of all starts the clock.
+    assert!(BUCKET.check().is_ok());
+    assert!(without_allocating("static", || BUCKET.check()).is_ok());
+}
