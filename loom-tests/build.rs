@@ -39,7 +39,7 @@ fn main() {
     }
     let list: String = MUTANTS.iter().map(|mutant| format!("(\"{0}\", &{0}::MODELS), ", mutant.name)).collect();
     modules.push_str(&format!("pub const ALL: [(&str, &[crate::Model]); {}] = [{list}];\n", MUTANTS.len()));
-    fs::write(out.join("mutants.rs"), modules).expect("OUT_DIR is writable");
+    fs::write(out.join("mutated.rs"), modules).expect("OUT_DIR is writable");
 }
 
 fn read(path: &Path) -> String {
@@ -49,5 +49,5 @@ fn read(path: &Path) -> String {
 
 /// Writes a copy whose crate is the mutant's module.
 fn write(path: &Path, text: &str, mutant: &str) {
-    fs::write(path, text.replace("crate::", &format!("crate::mutants::{mutant}::"))).expect("OUT_DIR is writable");
+    fs::write(path, text.replace("crate::", &format!("crate::mutated::{mutant}::"))).expect("OUT_DIR is writable");
 }

@@ -46,8 +46,6 @@
 
 #![forbid(unsafe_code)]
 
-#![forbid(unsafe_code)]
-
 mod bucket;
 mod clock;
 mod decision;

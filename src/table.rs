@@ -41,7 +41,7 @@ pub enum Overflow {
     /// of a key that is being limited: it owes more than they do.
     #[default]
     EvictLeastDebt,
-    /// Deny the new key ([`Reason::NoRoom`](crate::Reason::NoRoom)), until a bucket is full again. No debt is ever forgotten.
+    /// Deny the new key ([`Reason::NoRoom`]), until a bucket is full again. No debt is ever forgotten.
     DenyNew,
 }
 

@@ -1,7 +1,8 @@
 /// A rule taken out of the shipped files.
 pub struct Mutant {
     pub name: &'static str,
-    /// File, what stands there once, and what stands there in the mutant.
+    /// File, what stands there once, and what stands there in the mutant: for the build script.
+    #[allow(dead_code)]
     pub edits: &'static [(&'static str, &'static str, &'static str)],
     /// The model that must fail.
     pub caught_by: &'static str,
@@ -44,7 +45,11 @@ pub const MUTANTS: [Mutant; 19] = [
     mutant(
         "tag_published_relaxed",
         "table: a new key inherits no debt",
-        &[("table/slot.rs", "self.pair[0].store(old.next(fingerprint.0).0, Ordering::Release);", "self.pair[0].store(old.next(fingerprint.0).0, Ordering::Relaxed);")],
+        &[(
+            "table/slot.rs",
+            "self.pair[0].store(old.next(fingerprint.0).0, Ordering::Release);",
+            "self.pair[0].store(old.next(fingerprint.0).0, Ordering::Relaxed);",
+        )],
     ),
     mutant(
         "claim_published_relaxed",
@@ -57,28 +62,44 @@ pub const MUTANTS: [Mutant; 19] = [
         &[("table.rs", "let seen = word.load(Ordering::Acquire);", "let seen = word.load(Ordering::Relaxed);")],
     ),
     // Rule 3: only a full bucket gives way by itself, and what it owed until then is not forgotten
-    mutant("debt_forgotten", "table: two keys never share a slot", &[("table/place.rs", "let in_debt = tat > Some(ask.now);", "let in_debt = false;")]),
+    mutant(
+        "debt_forgotten",
+        "table: two keys never share a slot",
+        &[("table/place.rs", "let in_debt = tat > Some(ask.now);", "let in_debt = false;")],
+    ),
     mutant("mark_not_raised", "table: a stale call finds a forgotten debt", &[("table/place.rs", "self.raise_mark(full);", "")]),
     mutant(
         "mark_raised_late",
         "table: a stale call finds a forgotten debt",
         &[
             ("table/place.rs", "self.raise_mark(full);", ""),
-            (
-                "table/place.rs",
-                "Some(_) => ledger.evicted_full(),",
-                "Some(full) => self.raise_mark(full),",
-            ),
+            ("table/place.rs", "Some(_) => ledger.evicted_full(),", "Some(full) => self.raise_mark(full),"),
         ],
     ),
     mutant(
         "mark_read_early",
         "table: a stalled call finds a forgotten debt",
         &[
-            ("table.rs", "if let Verdict::Final(answer) = self.fresh().decide(ask) {", "let early = self.fresh(); if let Verdict::Final(answer) = early.decide(ask) {"),
-            ("table.rs", "claim);\n        self.settle(key, slot, claim, ask)", "claim);\n        self.settle(key, slot, claim, ask, early)"),
-            ("table.rs", "Some((slot, claim)) => self.settle(key, slot, claim, ask),", "Some((slot, claim)) => self.settle(key, slot, claim, ask, self.fresh()),"),
-            ("table.rs", "mine: Slot<'_>, claim: Word, ask: &Ask<'_>) -> Option<Answer> {", "mine: Slot<'_>, claim: Word, ask: &Ask<'_>, early: Word) -> Option<Answer> {"),
+            (
+                "table.rs",
+                "if let Verdict::Final(answer) = self.fresh().decide(ask) {",
+                "let early = self.fresh(); if let Verdict::Final(answer) = early.decide(ask) {",
+            ),
+            (
+                "table.rs",
+                "claim);\n        self.settle(key, slot, claim, ask)",
+                "claim);\n        self.settle(key, slot, claim, ask, early)",
+            ),
+            (
+                "table.rs",
+                "Some((slot, claim)) => self.settle(key, slot, claim, ask),",
+                "Some((slot, claim)) => self.settle(key, slot, claim, ask, self.fresh()),",
+            ),
+            (
+                "table.rs",
+                "mine: Slot<'_>, claim: Word, ask: &Ask<'_>) -> Option<Answer> {",
+                "mine: Slot<'_>, claim: Word, ask: &Ask<'_>, early: Word) -> Option<Answer> {",
+            ),
             ("table.rs", "match self.fresh().decide(ask) {", "match early.decide(ask) {"),
         ],
     ),
@@ -91,7 +112,11 @@ pub const MUTANTS: [Mutant; 19] = [
     mutant(
         "reserved_by_store",
         "table: a charge outlives an eviction",
-        &[("table/slot.rs", "self.word().exchange(free, Word::RESERVED, Ordering::AcqRel, Ordering::Relaxed).ok()?;", "self.word().store(Word::RESERVED, Ordering::Release);")],
+        &[(
+            "table/slot.rs",
+            "self.word().exchange(free, Word::RESERVED, Ordering::AcqRel, Ordering::Relaxed).ok()?;",
+            "self.word().store(Word::RESERVED, Ordering::Release);",
+        )],
     ),
     mutant("no_fence", "table: two threads make one bucket", &[("table.rs", "fence(Ordering::SeqCst);", "")]),
     mutant(

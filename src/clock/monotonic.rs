@@ -19,46 +19,49 @@ impl MonotonicClock {
     }
 }
 
-/// The counter, and its reading when the process first asked.
-static STARTED: OnceLock<(source::Counter, source::Reading)> = OnceLock::new();
+static START: OnceLock<Start> = OnceLock::new();
 
 impl Clock for MonotonicClock {
     #[inline]
     fn now(&self) -> Instant {
-        let (counter, start) = STARTED.get_or_init(source::start);
-        Instant::from_nanos(source::nanos_since(counter, *start))
+        Instant::from_nanos(START.get_or_init(Start::now).elapsed_nanos())
     }
+}
+
+/// When the process first asked.
+#[cfg(feature = "quanta")]
+struct Start {
+    counter: quanta::Clock,
+    reading: u64,
 }
 
 #[cfg(feature = "quanta")]
-mod source {
-    pub(super) type Counter = quanta::Clock;
-    pub(super) type Reading = u64;
-
-    pub(super) fn start() -> (Counter, Reading) {
+impl Start {
+    fn now() -> Self {
         let counter = quanta::Clock::new();
-        let start = counter.raw();
-        (counter, start)
+        let reading = counter.raw();
+        Self { counter, reading }
     }
 
+    /// Zero on a core whose counter is behind the one that started.
     #[inline]
-    pub(super) fn nanos_since(counter: &Counter, start: Reading) -> u64 {
-        // Zero on a core whose counter is behind the one that started.
-        counter.delta_as_nanos(start, counter.raw())
+    fn elapsed_nanos(&self) -> u64 {
+        self.counter.delta_as_nanos(self.reading, self.counter.raw())
     }
 }
 
+/// When the process first asked.
 #[cfg(not(feature = "quanta"))]
-mod source {
-    pub(super) type Counter = ();
-    pub(super) type Reading = std::time::Instant;
+struct Start(std::time::Instant);
 
-    pub(super) fn start() -> (Counter, Reading) {
-        ((), std::time::Instant::now())
+#[cfg(not(feature = "quanta"))]
+impl Start {
+    fn now() -> Self {
+        Self(std::time::Instant::now())
     }
 
     #[inline]
-    pub(super) fn nanos_since((): &Counter, start: Reading) -> u64 {
-        u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    fn elapsed_nanos(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }

@@ -1,3 +1,0 @@
-//! What the build script makes the mutants from.
-
-include!("mutants.rs");
