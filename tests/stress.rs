@@ -63,10 +63,10 @@ fn move_about(clock: &ManualClock, quota: Quota, done: &AtomicBool) {
 
 /// A stamp: the time, or an old or a future one.
 fn stamp(clock: &ManualClock, quota: Quota, random: &mut Random) -> Instant {
-    let off = Duration::from_nanos(random.below(3 * longest_move(quota)));
+    let off = Duration::from_nanos(random.below(longest_move(quota)));
     match random.below(4) {
         0 => clock.now() - off,
-        1 if random.below(4) == 0 => clock.now() + off,
+        1 if random.below(64) == 0 => clock.now() + off,
         _ => clock.now(),
     }
 }
@@ -97,7 +97,7 @@ fn gather<T: Send>(threads: usize, clock: &ManualClock, quota: Quota, work: impl
 
 #[test]
 fn a_bucket_keeps_the_promise_among_threads() {
-    const CALLS: usize = 5_000;
+    const CALLS: usize = 15_000;
     for quota in quotas() {
         for threads in [2, 4, 8] {
             let clock = ManualClock::new();
@@ -130,7 +130,7 @@ fn by_key(keys: usize, admitted: Vec<Keyed>) -> Vec<Vec<Admission>> {
 
 #[test]
 fn every_key_keeps_the_promise_while_others_come_and_go() {
-    const CALLS: usize = 5_000;
+    const CALLS: usize = 15_000;
     for quota in quotas() {
         for (max_keys, keys, threads) in [(8, 12, 4), (16, 64, 8), (64, 100, 2)] {
             let clock = ManualClock::new();
@@ -174,7 +174,7 @@ fn what_evictions_forgive_is_counted() {
         let round = Barrier::new(threads);
         let work = |thread| {
             let mut random = Random::new(thread);
-            let mut admitted = Vec::new();
+            let (mut admitted, mut longest) = (Vec::new(), 0);
             for _ in 0..ROUNDS {
                 // The clock stands still within a round: no stamp is older than it says.
                 if round.wait().is_leader() {
@@ -187,9 +187,10 @@ fn what_evictions_forgive_is_counted() {
                     if limiter.check_at(&key, 1, at).is_ok() {
                         admitted.push((usize::try_from(key).expect("a few keys"), Admission { at: at.as_nanos(), tokens: 1 }));
                     }
-                    assert!(limiter.len() <= limiter.capacity());
+                    longest = limiter.len().max(longest);
                 }
             }
+            assert!(longest <= limiter.capacity());
             admitted
         };
         let admitted: Vec<Keyed> = thread::scope(|scope| {
