@@ -47,6 +47,18 @@ fn rates_hold_over_a_long_run() {
 }
 
 #[test]
+fn ticks_of_ordinary_quotas_are_shorter_than_a_nanosecond() {
+    for tokens in [3, 7, 130, 999, 7_919, 1_000_003, 600_000_000, 999_999_937, 3_999_999_979] {
+        for quota in [Quota::per_second(tokens), Quota::per_second(tokens).burst(1), Quota::per_minute(tokens)] {
+            assert!(quota.tick_nanos() <= 1.0, "{quota}: {} ns", quota.tick_nanos());
+        }
+    }
+    let hundred = Quota::per_second(100);
+    assert!(hundred.is_exact() && (hundred.tick_nanos() - 1.0).abs() < f64::EPSILON, "{} ns", hundred.tick_nanos());
+    assert!(!Quota::per_second(7_919).is_exact());
+}
+
+#[test]
 fn rates_above_one_token_per_nanosecond_limit_or_are_refused() {
     for tokens in [1_000_000_001, 1_250_000_000, 3_000_000_000, 3_999_999_979, 14_000_000_000] {
         let quota = Quota::per_second(tokens);

@@ -54,6 +54,19 @@ fn a_reading_ahead_moves_no_other_key() {
 }
 
 #[test]
+fn an_old_reading_finds_the_debt_of_a_bucket_that_gave_way_since() {
+    let limiter = Limiter::builder(Quota::per_second(1).burst(10)).max_keys(1).clock(ManualClock::new()).build();
+    let check_n = |key, n, second| limiter.check_at(key, n, Instant::from_nanos(second * SECOND));
+    assert!(check_n("key", 10, 100).is_ok());
+    assert!(check_n("other", 1, 110).is_ok(), "the first is full, and gives way");
+    let denied = check_n("key", 10, 100).expect_err("ten were taken at that time");
+    assert_eq!((denied.remaining(), denied.retry_after()), (0, Some(Duration::from_secs(10))));
+    assert_eq!(check_n("key", 0, 105).map(|allowed| allowed.remaining()), Ok(5));
+    assert_eq!(limiter.stats().evicted_in_debt, 0);
+    assert_eq!(check_n("key", 10, 110).map(|allowed| allowed.remaining()), Ok(0));
+}
+
+#[test]
 fn old_and_new_readings_alternating_are_bounded_by_the_promise() {
     let quota = Quota::per_second(1_000_000).burst(10);
     let (_, bucket) = bucket(quota);
