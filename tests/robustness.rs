@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tollgate::{
     Allowed, Bucket, BuildError, Clock, CoarseClock, Denied, Instant, KeyHasher, Limiter, MOST_MAX_KEYS, ManualClock, MonotonicClock,
-    Overflow, Peek, Quota, QuotaError, Reason, Stats,
+    Overflow, ParseQuotaError, Peek, Quota, QuotaError, Reason, Stats,
 };
 
 const NUMBERS: [u64; 15] =
@@ -80,6 +80,43 @@ fn quotas_of_any_numbers() {
     let quotas = quotas();
     assert!(quotas.len() > 1_000, "{}", quotas.len());
     quotas.into_iter().for_each(use_quota);
+}
+
+#[test]
+fn texts_that_are_quotas() {
+    const SECOND: u64 = 1_000_000_000;
+    let texts = [
+        ("100/s burst 200", 100, SECOND, 200),
+        ("5/30m", 5, 1_800 * SECOND, 5),
+        ("1/day", 1, 86_400 * SECOND, 1),
+        ("2500/h burst 1", 2_500, 3_600 * SECOND, 1),
+        ("  7 / 30 minutes   burst   10 ", 7, 1_800 * SECOND, 10),
+        ("3/2d", 3, 2 * 86_400 * SECOND, 3),
+        ("1/250ms", 1, SECOND / 4, 1),
+        ("1/2us", 1, 2_000, 1),
+        ("1/ns", 1, 1, 1),
+        ("18/1sec", 18, SECOND, 18),
+        ("18/hr", 18, 3_600 * SECOND, 18),
+    ];
+    for (text, tokens, period, burst) in texts {
+        let quota: Quota = text.parse().unwrap_or_else(|error| panic!("{text:?}: {error}"));
+        assert_eq!((quota.tokens(), quota.period(), quota.capacity()), (tokens, Duration::from_nanos(period), burst), "{text:?}");
+    }
+}
+
+#[test]
+fn texts_that_are_no_quotas() {
+    let malformed =
+        ["", " ", "1", "1/", "/s", "s", "+1/s", "-1/s", "1/+1s", "1.5/s", "1/x", "1/s/s", "1 s", "1/s 2", "1/s burst", "1/s burst x"];
+    let outsized = ["0/s", "1/0s", "1/s burst 0", "1/18446744073709551615day", "1/s burst 18446744073709551615", "18446744073709551615/ns"];
+    let beyond = ["18446744073709551616/s", "1/18446744073709551616s", "1/s burst 18446744073709551616"];
+    for text in malformed.into_iter().chain(beyond) {
+        let Err(error @ ParseQuotaError::Syntax { .. }) = text.parse::<Quota>() else { panic!("{text:?} is read") };
+        assert!(error.to_string().contains("quotas look like"), "{error}");
+    }
+    for text in outsized {
+        assert!(matches!(text.parse::<Quota>(), Err(ParseQuotaError::Quota(_))), "{text:?}");
+    }
 }
 
 #[test]
