@@ -134,6 +134,9 @@ pub enum Reason {
     OverBurst,
     /// The limiter has no room for another key, and its [`Overflow`](crate::Overflow) policy is to deny. A wait helps: after
     /// [`retry_after`](Denied::retry_after) a bucket that occupies the place will be full, if nothing more is taken from it.
+    ///
+    /// Under either policy also where, for that moment, other threads are setting up every slot that the key could have; then the call may be
+    /// tried again at once. In a limiter of a few keys that happens now and then, in a larger one hardly ever.
     NoRoom,
 }
 

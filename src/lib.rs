@@ -49,6 +49,7 @@
 mod bucket;
 mod clock;
 mod decision;
+mod indices;
 mod limiter;
 mod quota;
 mod register;

@@ -4,10 +4,9 @@
 //! thread ends, so a limiter needs a stripe per thread that runs at a time, and a common one for any beyond.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use crate::indices::Indices;
 use crate::register::Register;
 use crate::table::Ledger;
 
@@ -36,11 +35,11 @@ struct Stripe {
     evicted_in_debt: Register,
     stamps: Register,
     /// Which of the stripes it is.
-    index: u64,
+    index: usize,
 }
 
 impl Stripe {
-    fn new(index: u64) -> Self {
+    fn new(index: usize) -> Self {
         let zero = || Register::new(0);
         Self { decided: [zero(), zero()], evicted_full: zero(), evicted_in_debt: zero(), stamps: zero(), index }
     }
@@ -63,12 +62,12 @@ struct Mine<'a> {
 }
 
 /// The most threads that count alone. A stripe is 128 bytes.
-const MOST_OWN: u64 = 1_024;
+const MOST_OWN: usize = 1_024;
 
 impl Stripes {
     pub(super) fn new() -> Self {
         // Twice the processors: a server's worker threads, and as many others.
-        let processors = thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        let processors = thread::available_parallelism().map_or(1, usize::from);
         let own = processors.saturating_mul(2).min(MOST_OWN);
         Self { own: (0..own).map(Stripe::new).collect(), common: Box::new(Stripe::new(own)) }
     }
@@ -111,7 +110,7 @@ impl Ledger for &Stripes {
     fn stamp(&self) -> u64 {
         let mine = self.mine();
         // Each stripe has the numbers that leave its own remainder.
-        mine.add(|stripe| &stripe.stamps).wrapping_mul(MOST_OWN + 1).wrapping_add(mine.stripe.index)
+        mine.add(|stripe| &stripe.stamps).wrapping_mul(MOST_OWN as u64 + 1).wrapping_add(mine.stripe.index as u64)
     }
 
     fn evicted_full(&self) {
@@ -130,7 +129,7 @@ thread_local! {
     /// Where the index is read: no destructor, so always there, at the price of one load.
     static INDEX: Cell<usize> = const { Cell::new(UNASKED) };
     /// What gives the index back.
-    static LEASE: Lease = Lease::take();
+    static LEASE: Lease = Lease(INDICES.take().unwrap_or(NONE));
 }
 
 /// An index that the thread has not asked for yet.
@@ -152,26 +151,17 @@ fn ask() -> usize {
     index
 }
 
+/// A thread's index, until the thread ends.
 struct Lease(usize);
 
-/// Indices given back, and the first that never was given.
-static FREE: Mutex<(BTreeSet<usize>, usize)> = Mutex::new((BTreeSet::new(), 0));
-
-impl Lease {
-    fn take() -> Self {
-        // The lock also orders the last counts of an index's former thread before the first of its next one.
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        let (returned, unused) = &mut *free;
-        Self(returned.pop_first().unwrap_or_else(|| {
-            *unused += 1;
-            *unused - 1
-        }))
-    }
-}
+/// Indices below [`MOST_OWN`].
+static INDICES: Indices<{ MOST_OWN / 64 }> = Indices::new();
 
 impl Drop for Lease {
     fn drop(&mut self) {
         INDEX.set(NONE);
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).0.insert(self.0);
+        if self.0 != NONE {
+            INDICES.give_back(self.0);
+        }
     }
 }

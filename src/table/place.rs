@@ -1,6 +1,6 @@
 //! Where a new bucket goes: which slot is free, and what gives way when none is.
 
-use super::slot::{SLOTS, Slot, Tag};
+use super::slot::{Fingerprint, SLOTS, Slot, Tag};
 use super::{Key, Ledger, Overflow, Table};
 use crate::decision::Ask;
 use crate::sync::{Ordering, PATIENCE, spin_loop};
@@ -31,6 +31,9 @@ const ROOMY: usize = SLOTS - 1;
 /// How many lines around are searched for a bucket to give way, when the key's own lines have a vacant slot that may not be occupied.
 const REACH: usize = 8;
 
+/// How many are searched while nothing at all is found, as only a hash that leaves most lines empty can bring about.
+const FAR: usize = 64;
+
 /// What the slots of one line hold.
 #[derive(Default)]
 struct Survey<'a> {
@@ -47,7 +50,7 @@ impl Table {
     /// Finds a slot for a key that has none, and reserves it.
     ///
     /// A vacant slot comes first, while there may be more occupied ones: the key of a full bucket may well be back soon. Then one without a
-    /// debt, and last the one that owes least. The work is bounded: two lines, and around the cap [`REACH`] more.
+    /// debt, and last the one that owes least. The work is bounded: two lines, and at the cap [`REACH`] more.
     pub(super) fn place(&self, key: Key, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'_> {
         for _ in 0..PATIENCE {
             let lines = self.lines(key);
@@ -122,7 +125,7 @@ impl Table {
     /// An idle seat in the lines behind `line`, or else the one that owes least, there or among those already found.
     fn look_around<'a>(&'a self, line: usize, now: u64, mut owing: Option<Seat<'a>>) -> Option<Seat<'a>> {
         let count = self.lines.count();
-        for distance in 1..count {
+        for distance in 1..count.min(FAR) {
             if distance > REACH && owing.is_some() {
                 break;
             }
@@ -137,14 +140,14 @@ impl Table {
 
     /// Reserves an occupied slot: one without a debt, or one with, if the policy says so.
     fn give_way<'a>(&self, seat: Seat<'a>, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'a> {
-        let Seat { slot, word, .. } = seat;
+        let Seat { slot, tag, word } = seat;
         let tat = word.tat();
         let in_debt = tat > Some(ask.now);
         if in_debt && self.overflow == Overflow::DenyNew {
             return Place::NoRoom { debt: word.debt(ask.now) };
         }
         if let Some(full) = tat.filter(|_| !in_debt) {
-            self.raise_mark(full);
+            self.raise_mark(tag.fingerprint(), full);
         }
         let Some(tag) = slot.reserve(word) else { return Place::Lost };
         match tat {
@@ -156,10 +159,11 @@ impl Table {
     }
 
     /// Before a full bucket goes: whoever makes its key a new one must find it as full as this one was, and no fuller.
-    fn raise_mark(&self, tat: u64) {
+    fn raise_mark(&self, fingerprint: Fingerprint, tat: u64) {
+        let mark = self.mark(fingerprint);
         // Relaxed, both: published by the reservation that follows. Partner: `Table::fresh`.
-        if self.mark.load(Ordering::Relaxed) < tat {
-            self.mark.fetch_max(tat, Ordering::Relaxed);
+        if mark.load(Ordering::Relaxed) < tat {
+            mark.fetch_max(tat, Ordering::Relaxed);
         }
     }
 }

@@ -23,6 +23,11 @@ impl Tag {
         (self.0 ^ fingerprint.0) & FINGERPRINT_MASK == 0
     }
 
+    /// Whose slot it is, if it ever was anyone's.
+    pub(super) const fn fingerprint(self) -> Fingerprint {
+        Fingerprint(self.0 & FINGERPRINT_MASK)
+    }
+
     pub(super) const fn is_vacant(self) -> bool {
         self.0 & FINGERPRINT_MASK == 0
     }
@@ -51,6 +56,13 @@ impl Fingerprint {
     pub(super) const fn of(hash: u64) -> Self {
         let bits = hash & FINGERPRINT_MASK;
         Self(if bits == 0 { 1 } else { bits })
+    }
+
+    /// Which of so many classes it falls into, evenly.
+    pub(super) const fn class(self, classes: usize) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
+        let low = self.0 as usize;
+        low % classes
     }
 }
 
