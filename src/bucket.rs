@@ -14,7 +14,7 @@ use crate::word::WordCell;
 /// Its whole state is one atomic word: the theoretical arrival time of GCRA (the generic cell rate algorithm of ATM's traffic management,
 /// ITU-T I.371), which is the moment at which the bucket will be full again. A new bucket is full.
 ///
-/// No method allocates or blocks. A check is lock-free: it retries only when another thread's check succeeded in between, and a denial writes
+/// No method allocates or blocks, except that the process's first reading of [`MonotonicClock`] calibrates it. A check is lock-free: it retries only when another thread's check succeeded in between, and a denial writes
 /// nothing.
 ///
 /// ```

@@ -79,7 +79,8 @@ fn saturating_nanos(duration: Duration) -> u64 {
 ///   later than a wall clock would have it, never earlier.
 /// - **Migration of a virtual machine** can step the counter. A step forward refills buckets, at most to full. After a step back, buckets
 ///   charged before the step stay in debt until the clock has caught up with them.
-/// - **One wild reading ahead** moves only the buckets charged under it: they read as in debt until the clock catches up.
+/// - **A wild reading ahead** moves the buckets charged under it: they read as in debt until the clock catches up. In a limiter that drops such a
+///   bucket as full, under another such reading, new keys are held to that debt too: they might be the dropped one.
 ///
 /// A limiter or bucket reads its clock when it is built and counts from 30 days before; a clock may step back so far. It counts for at least
 /// twenty years on; past that it stops refilling.

@@ -27,7 +27,8 @@
 //! another, unless told to deny new keys instead ([`Overflow`]); it counts how often ([`Stats::evicted_in_debt`]).
 //!
 //! - A denial writes nothing and delays nobody.
-//! - No check allocates or blocks. Checks are lock-free: one is held up only by others that succeed.
+//! - No check allocates or blocks (once the clock is calibrated: see [`MonotonicClock`]). Checks are lock-free: one is held up only by others that
+//!   succeed.
 //! - There is no unsafe code.
 //!
 //! # Memory ordering
@@ -65,6 +66,8 @@ pub use limiter::{BuildError, DEFAULT_MAX_KEYS, KeyHasher, Limiter, LimiterBuild
 pub use quota::{ParseQuotaError, Quota, QuotaError};
 pub use table::Overflow;
 
+// The documents' own link targets are files; these come first, and so are the ones used here.
+#[doc = "[benchmarks]: crate::benchmarks\n[the table's protocol]: crate::table_protocol\n\n"]
 #[doc = include_str!("../docs/design.md")]
 pub mod design {}
 

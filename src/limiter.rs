@@ -26,7 +26,7 @@ use stripe::Stripes;
 ///
 /// No check allocates or blocks, whether the key is new or known: the table is allocated when the limiter is built, and it is lock-free, so a
 /// thread that is suspended in the middle of a check holds up no other. (A thread's first check registers a destructor with the system, which
-/// gives back the index by which the thread counts.)
+/// gives back the index by which the thread counts; and a clock's first reading may calibrate it: building a limiter does that.)
 ///
 /// Two keys share a bucket if their 64-bit hashes agree in the 43 bits of the fingerprint and in a candidate line: for a new key a chance of
 /// about 8 in 2<sup>43</sup>, one in 10<sup>12</sup>. Keys of different types share one space: `"7"` and `7_u64` hash differently, `"a"` and
@@ -124,8 +124,7 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     /// The state of the key's bucket now. Charges nothing and creates nothing.
     pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Peek {
         let elapsed = elapsed(self.clock.now(), self.origin);
-        let key = self.key(key);
-        let tat = self.table.peek(key).or_else(|| self.table.fresh_after(key, self.quota.ticks().at(elapsed)));
+        let tat = self.table.peek(self.key(key)).or_else(|| self.table.fresh_after(self.quota.ticks().at(elapsed)));
         Peek::at(self.quota.ticks(), elapsed, tat.unwrap_or(0))
     }
 

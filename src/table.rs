@@ -18,7 +18,7 @@
 mod place;
 mod slot;
 
-use core::{array, fmt};
+use core::fmt;
 
 use crate::decision::{Answer, Ask, Reason};
 use crate::sync::{AtomicU64, Line, Lines, Ordering, fence};
@@ -32,9 +32,6 @@ const CHOICES: usize = 2;
 
 /// Slots per key that the table is built for: at this load, eight candidates are almost always enough (docs/design.md has the figures).
 const SLOTS_PER_KEY: usize = 2;
-
-/// Keys share a mark with one in so many others: where clocks disagree, only they are held to a debt that was another's.
-const MARKS: usize = 64;
 
 /// What to do with a new key when there is no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -81,9 +78,9 @@ pub(crate) struct Table {
     max_keys: u64,
     /// Slots that have held a bucket: those whose tag is not vacant, and those reserved to become so.
     occupied: AtomicU64,
-    /// Ticks, by fingerprint: no bucket of such a key was dropped as full that was not full by then. A new bucket is full as of its key's
-    /// mark, so that a call stamped earlier finds the debt that the key may have had.
-    marks: [AtomicU64; MARKS],
+    /// Ticks: no bucket was dropped as full that was not full by then. A new bucket is full as of the mark, so that a call stamped earlier
+    /// finds the debt that its key may have had, and no slot holds the same word again.
+    mark: AtomicU64,
 }
 
 impl Table {
@@ -95,7 +92,7 @@ impl Table {
             overflow,
             max_keys: max_keys as u64,
             occupied: AtomicU64::new(0),
-            marks: array::from_fn(|_| AtomicU64::new(0)),
+            mark: AtomicU64::new(0),
         })
     }
 
@@ -162,8 +159,8 @@ impl Table {
     }
 
     /// The tick at which a bucket made for a new key is full, if that is after `now`.
-    pub(crate) fn fresh_after(&self, key: Key, now: u64) -> Option<u64> {
-        self.fresh(key.fingerprint()).tat().filter(|&tat| tat > now)
+    pub(crate) fn fresh_after(&self, now: u64) -> Option<u64> {
+        self.fresh().tat().filter(|&tat| tat > now)
     }
 
     #[inline]
@@ -195,7 +192,7 @@ impl Table {
     /// Makes a bucket for a key that was not found, and decides the call on it. `None`: start over.
     #[cold]
     fn enter(&self, key: Key, ask: &Ask<'_>, ledger: &impl Ledger) -> Option<Answer> {
-        if let Verdict::Final(answer) = self.fresh(key.fingerprint()).decide(ask) {
+        if let Verdict::Final(answer) = self.fresh().decide(ask) {
             return Some(answer);
         }
         let (slot, old) = match self.place(key, ask, ledger) {
@@ -208,14 +205,10 @@ impl Table {
         self.settle(key, slot, claim, ask)
     }
 
-    /// A new bucket for a key: full as of its mark.
-    fn fresh(&self, fingerprint: Fingerprint) -> Word {
+    /// A new bucket: full as of the mark.
+    fn fresh(&self) -> Word {
         // Relaxed: what must have raised the mark was read with acquire, or came before in the order of fences. See `settle`.
-        Word::live(self.mark(fingerprint).load(Ordering::Relaxed))
-    }
-
-    fn mark(&self, fingerprint: Fingerprint) -> &AtomicU64 {
-        &self.marks[fingerprint.class(MARKS)]
+        Word::live(self.mark.load(Ordering::Relaxed))
     }
 
     /// Turns a claim into a bucket and decides the call on it, or drops the claim because the key has a bucket, or a better claim to one.
@@ -233,7 +226,7 @@ impl Table {
         }
         // Read only here: a bucket of this key that came and went while this thread stood still has raised the mark. It was found gone above
         // (acquire), or it would have found this claim and ended it.
-        match self.fresh(key.fingerprint()).decide(ask) {
+        match self.fresh().decide(ask) {
             Verdict::Charge { debt, word } => {
                 // Relaxed: the tag was published with the claim, and this exchange continues that release sequence.
                 mine.word().exchange(claim, word, Ordering::Relaxed, Ordering::Relaxed).ok()?;

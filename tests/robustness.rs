@@ -292,6 +292,21 @@ fn keys_that_all_want_the_same_slots() {
     }
 }
 
+/// A search for a bucket to give way that met the new key's fingerprint elsewhere took it for the key's own, and began again for ever.
+#[test]
+fn keys_with_equal_fingerprints_in_different_lines() {
+    let limiter = Limiter::builder(Quota::per_second(2)).max_keys(1_000).clock(ManualClock::new());
+    let limiter = limiter.hasher(BuildHasherDefault::<Identity>::default()).build();
+    for number in 0..20_000_u64 {
+        // High bits, which choose the lines, all different; low bits, the fingerprint, one of seven.
+        let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 43 << 43;
+        use_answer(limiter.check(&(spread | (1 + number % 7))));
+        assert!(limiter.len() <= limiter.capacity());
+    }
+    let stats = limiter.stats();
+    assert_eq!(stats.allowed + stats.denied, 20_000);
+}
+
 #[test]
 fn any_good_hasher_will_do() {
     fn separate<S: BuildHasher>(hasher: S) {

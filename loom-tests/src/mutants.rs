@@ -67,17 +67,13 @@ pub const MUTANTS: [Mutant; 19] = [
         "table: two keys never share a slot",
         &[("table/place.rs", "let in_debt = tat > Some(ask.now);", "let in_debt = false;")],
     ),
-    mutant(
-        "mark_not_raised",
-        "table: a stale call finds a forgotten debt",
-        &[("table/place.rs", "self.raise_mark(tag.fingerprint(), full);", "")],
-    ),
+    mutant("mark_not_raised", "table: a stale call finds a forgotten debt", &[("table/place.rs", "self.raise_mark(full);", "")]),
     mutant(
         "mark_raised_late",
         "table: a stale call finds a forgotten debt",
         &[
-            ("table/place.rs", "self.raise_mark(tag.fingerprint(), full);", ""),
-            ("table/place.rs", "Some(_) => ledger.evicted_full(),", "Some(full) => self.raise_mark(seat.tag.fingerprint(), full),"),
+            ("table/place.rs", "self.raise_mark(full);", ""),
+            ("table/place.rs", "Some(_) => ledger.evicted_full(),", "Some(full) => self.raise_mark(full),"),
         ],
     ),
     mutant(
@@ -86,8 +82,8 @@ pub const MUTANTS: [Mutant; 19] = [
         &[
             (
                 "table.rs",
-                "if let Verdict::Final(answer) = self.fresh(key.fingerprint()).decide(ask) {",
-                "let early = self.fresh(key.fingerprint()); if let Verdict::Final(answer) = early.decide(ask) {",
+                "if let Verdict::Final(answer) = self.fresh().decide(ask) {",
+                "let early = self.fresh(); if let Verdict::Final(answer) = early.decide(ask) {",
             ),
             (
                 "table.rs",
@@ -97,14 +93,14 @@ pub const MUTANTS: [Mutant; 19] = [
             (
                 "table.rs",
                 "Some((slot, claim)) => self.settle(key, slot, claim, ask),",
-                "Some((slot, claim)) => self.settle(key, slot, claim, ask, self.fresh(key.fingerprint())),",
+                "Some((slot, claim)) => self.settle(key, slot, claim, ask, self.fresh()),",
             ),
             (
                 "table.rs",
                 "mine: Slot<'_>, claim: Word, ask: &Ask<'_>) -> Option<Answer> {",
                 "mine: Slot<'_>, claim: Word, ask: &Ask<'_>, early: Word) -> Option<Answer> {",
             ),
-            ("table.rs", "match self.fresh(key.fingerprint()).decide(ask) {", "match early.decide(ask) {"),
+            ("table.rs", "match self.fresh().decide(ask) {", "match early.decide(ask) {"),
         ],
     ),
     mutant(

@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 
 use foldhash::{SharedSeed, quality};
 
-/// The default hasher of a [`Limiter`](crate::Limiter): foldhash (its "quality" variant), keyed with 128 bits of the operating system's
-/// entropy, half per process and half per limiter.
+/// The default hasher of a [`Limiter`](crate::Limiter): foldhash (its "quality" variant), keyed with two numbers of 64
+/// bits, one per process and one per limiter, that derive from the operating system's entropy.
 ///
 /// A key's hash decides which eight slots its bucket may have and which fingerprint it goes by. Whoever could predict it could make a key that
 /// shares a victim's bucket. Without the hash key that is a guess of one in 2<sup>43</sup>, and no answer of a limiter tells more about the
-/// hash than whether such a guess was right. Making a check slow is not possible with any keys: it looks at eight slots, and that is all.
+/// hash than whether such a guess was right. No set of keys makes checks of known keys slow: each looks at
+/// eight slots, and that is all.
 ///
 /// Where that is not enough, give the builder [`std::hash::RandomState`]: SipHash-1-3, a keyed function made to withstand an adversary who
 /// sees its output. `docs/design.md` has what it costs.
@@ -44,7 +45,8 @@ impl BuildHasher for KeyHasher {
     }
 }
 
-/// 64 bits that cannot be predicted: the standard library keys each `RandomState` from the operating system.
+/// 64 bits that cannot be predicted: a hash under the standard library's key, which comes from the operating system once a thread and is another
+/// for each `RandomState`.
 fn entropy() -> u64 {
     RandomState::new().hash_one(())
 }

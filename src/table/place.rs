@@ -1,6 +1,6 @@
 //! Where a new bucket goes: which slot is free, and what gives way when none is.
 
-use super::slot::{Fingerprint, SLOTS, Slot, Tag};
+use super::slot::{SLOTS, Slot, Tag};
 use super::{Key, Ledger, Overflow, Table};
 use crate::decision::Ask;
 use crate::sync::{Ordering, PATIENCE, spin_loop};
@@ -50,7 +50,7 @@ impl Table {
     /// Finds a slot for a key that has none, and reserves it.
     ///
     /// A vacant slot comes first, while there may be more occupied ones: the key of a full bucket may well be back soon. Then one without a
-    /// debt, and last the one that owes least. The work is bounded: two lines, and at the cap [`REACH`] more.
+    /// debt, and last the one that owes least. The work is bounded: two lines, at the cap [`REACH`] more, or [`FAR`] if these are empty.
     pub(super) fn place(&self, key: Key, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'_> {
         for _ in 0..PATIENCE {
             let lines = self.lines(key);
@@ -71,12 +71,13 @@ impl Table {
                 spin_loop();
                 continue;
             };
-            // Made by another thread since this one looked.
-            if seat.word.tat().is_some() && seat.tag.is_of(key.fingerprint()) {
+            let here = lines.contains(&seat.slot.line());
+            // Made by another thread since this one looked. (Elsewhere, the same fingerprint is another key's.)
+            if here && seat.word.tat().is_some() && seat.tag.is_of(key.fingerprint()) {
                 return Place::Lost;
             }
             return match (self.give_way(seat, ask, ledger), vacant) {
-                (Place::Reserved(slot, tag), Some(vacant)) if !lines.contains(&slot.line()) => {
+                (Place::Reserved(slot, tag), Some(vacant)) if !here => {
                     slot.vacate(tag);
                     self.move_in(vacant)
                 }
@@ -140,14 +141,14 @@ impl Table {
 
     /// Reserves an occupied slot: one without a debt, or one with, if the policy says so.
     fn give_way<'a>(&self, seat: Seat<'a>, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'a> {
-        let Seat { slot, tag, word } = seat;
+        let Seat { slot, word, .. } = seat;
         let tat = word.tat();
         let in_debt = tat > Some(ask.now);
         if in_debt && self.overflow == Overflow::DenyNew {
             return Place::NoRoom { debt: word.debt(ask.now) };
         }
         if let Some(full) = tat.filter(|_| !in_debt) {
-            self.raise_mark(tag.fingerprint(), full);
+            self.raise_mark(full);
         }
         let Some(tag) = slot.reserve(word) else { return Place::Lost };
         match tat {
@@ -159,11 +160,10 @@ impl Table {
     }
 
     /// Before a full bucket goes: whoever makes its key a new one must find it as full as this one was, and no fuller.
-    fn raise_mark(&self, fingerprint: Fingerprint, tat: u64) {
-        let mark = self.mark(fingerprint);
+    fn raise_mark(&self, tat: u64) {
         // Relaxed, both: published by the reservation that follows. Partner: `Table::fresh`.
-        if mark.load(Ordering::Relaxed) < tat {
-            mark.fetch_max(tat, Ordering::Relaxed);
+        if self.mark.load(Ordering::Relaxed) < tat {
+            self.mark.fetch_max(tat, Ordering::Relaxed);
         }
     }
 }

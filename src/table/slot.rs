@@ -23,11 +23,6 @@ impl Tag {
         (self.0 ^ fingerprint.0) & FINGERPRINT_MASK == 0
     }
 
-    /// Whose slot it is, if it ever was anyone's.
-    pub(super) const fn fingerprint(self) -> Fingerprint {
-        Fingerprint(self.0 & FINGERPRINT_MASK)
-    }
-
     pub(super) const fn is_vacant(self) -> bool {
         self.0 & FINGERPRINT_MASK == 0
     }
@@ -56,13 +51,6 @@ impl Fingerprint {
     pub(super) const fn of(hash: u64) -> Self {
         let bits = hash & FINGERPRINT_MASK;
         Self(if bits == 0 { 1 } else { bits })
-    }
-
-    /// Which of so many classes it falls into, evenly.
-    pub(super) const fn class(self, classes: usize) -> usize {
-        #[expect(clippy::cast_possible_truncation, reason = "the low bits are what is wanted")]
-        let low = self.0 as usize;
-        low % classes
     }
 }
 
@@ -130,16 +118,17 @@ impl<'a> Slot<'a> {
     /// Makes the slot the caller's alone, if its word is still `free`, and says what tag it had.
     pub(super) fn reserve(self, free: Word) -> Option<Tag> {
         // Acquire: the last owner's tag is there to be read, and to be followed by ours. Partner: `publish`.
-        // Release: whoever finds the bucket gone finds the table's mark raised. Partner: `word_under`, `tag`.
+        // Release: whoever finds the bucket gone finds the table's mark raised. Partners: the loads in `content`.
         self.word().exchange(free, Word::RESERVED, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         Some(Tag(self.pair[0].load(Ordering::Relaxed)))
     }
 
     /// Hands a reserved slot to everyone, as a claim for a key.
     pub(super) fn publish(self, old: Tag, fingerprint: Fingerprint, claim: Word) {
-        // Release: whoever sees the tag sees the reservation before it. Partner: `tag`.
+        // Release: whoever sees the tag sees the reservation before it. Partner: `tag_of`.
         self.pair[0].store(old.next(fingerprint.0).0, Ordering::Release);
-        // Release: whoever sees this word, or one that was exchanged for it, sees the tag. Partners: `word_under`, `reserve`, `charge`.
+        // Release: whoever sees this word, or one that was exchanged for it, sees the tag. Partners:
+        // `content`, `reserve`, and the loads in `Matches::charge` and `WordCell::charge`.
         self.word().store(claim, Ordering::Release);
     }
 
