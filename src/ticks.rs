@@ -93,10 +93,16 @@ impl Ticks {
     /// The tick count `elapsed` nanoseconds after the origin. Past the horizon it stands still, one burst below [`MAX_TICKS`].
     #[inline]
     pub(crate) const fn at(&self, elapsed: u64) -> u64 {
-        // The mask says what the compiler cannot know, that the shift is below 64.
-        let ticks = (wide(elapsed) * wide(self.mul)) >> (self.shift & 63);
+        let product = wide(elapsed) * wide(self.mul);
         let last = MAX_TICKS - self.span;
-        #[expect(clippy::cast_possible_truncation, reason = "at most MAX_TICKS")]
+        // The usual case, apart: its branches are foreseen, and no shift has to be waited for.
+        #[expect(clippy::cast_possible_truncation, reason = "below last")]
+        if self.is_exact() && product < wide(last) {
+            return product as u64;
+        }
+        // The mask says what the compiler cannot know, that the shift is below 64.
+        let ticks = product >> (self.shift & 63);
+        #[expect(clippy::cast_possible_truncation, reason = "below last")]
         if ticks < wide(last) { ticks as u64 } else { last }
     }
 
@@ -144,6 +150,7 @@ impl Ticks {
     }
 
     /// Whether a tick divides every nanosecond and every token exactly.
+    #[inline]
     pub(crate) const fn is_exact(&self) -> bool {
         self.shift == 0
     }
