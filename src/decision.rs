@@ -92,7 +92,6 @@ impl Level {
 ///
 /// Small, `Copy`, and lazy: the getters divide, the check does not.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[must_use = "an admission is also an answer: `remaining()`, `reset_after()`"]
 pub struct Allowed {
     level: Level,
 }

@@ -195,35 +195,25 @@ impl fmt::Debug for Quota {
 const fn misfit(tokens: u64, period_ns: u64, burst: u64) -> QuotaError {
     // A quota begins with a burst of as many tokens. Any other is asked for beside a rate that fits.
     if burst != tokens {
-        return QuotaError::BurstTooLarge { burst, most: largest_burst(tokens, period_ns, burst) };
+        return QuotaError::BurstTooLarge { burst, most: largest_burst(Some(tokens), period_ns, burst) };
     }
-    let most = largest_rate(tokens, period_ns);
+    let most = largest_burst(None, period_ns, burst);
     QuotaError::RateTooHigh { tokens, period: Duration::from_nanos(period_ns), most }
 }
 
-/// The largest burst below `too_large` that fits, by bisection; 1 does.
-const fn largest_burst(tokens: u64, period_ns: u64, mut too_large: u64) -> u64 {
+/// The largest burst below `too_large` that fits, by bisection, beside a rate of `tokens`, or else of as many tokens as the burst; 1 does.
+const fn largest_burst(tokens: Option<u64>, period_ns: u64, mut too_large: u64) -> u64 {
     let mut fits = 1;
     while too_large - fits > 1 {
         let middle = fits + (too_large - fits) / 2;
+        let tokens = match tokens {
+            Some(tokens) => tokens,
+            None => middle,
+        };
         if Ticks::fit(tokens, period_ns, middle).is_some() {
             fits = middle;
         } else {
             too_large = middle;
-        }
-    }
-    fits
-}
-
-/// The most tokens below `too_many` that fit with a burst of as many, by bisection; 1 does in any period.
-const fn largest_rate(mut too_many: u64, period_ns: u64) -> u64 {
-    let mut fits = 1;
-    while too_many - fits > 1 {
-        let middle = fits + (too_many - fits) / 2;
-        if Ticks::fit(middle, period_ns, middle).is_some() {
-            fits = middle;
-        } else {
-            too_many = middle;
         }
     }
     fits

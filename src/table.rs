@@ -1,7 +1,7 @@
 //! The table: buckets by hash, inline in cache lines, without a lock.
 //!
 //! A key's hash gives two candidate lines of four slots and a fingerprint. Its bucket is in at most one of those eight slots. Nothing is
-//! chained and nothing moves, so no set of keys makes a check look further.
+//! chained and nothing moves, so no set of keys makes the check of a known key look further.
 //!
 //! `docs/table-protocol.md` has the whole argument. In short, a slot's word says what may be done with the slot:
 //!
