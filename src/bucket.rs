@@ -1,21 +1,22 @@
-//! One bucket: a word, a quota and a clock.
+//! One bucket: an account and a clock.
 
 use core::fmt;
+use std::sync::{Mutex, PoisonError};
 
+use crate::account::{Account, SIDE_WORDS, Terms};
 use crate::clock::{Clock, Instant, MonotonicClock};
-use crate::decision::{Allowed, Ask, Denied, Peek};
+use crate::decision::{Allowed, Denied, Peek};
 use crate::quota::Quota;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::AtomicU64;
 use crate::ticks::LEEWAY_NS;
-use crate::word::WordCell;
 
 /// One token bucket, shared by reference between any number of threads.
 ///
-/// Its whole state is one atomic word: the theoretical arrival time of GCRA (the generic cell rate algorithm of ATM's traffic management,
+/// What it owes is one atomic word: the theoretical arrival time of GCRA (the generic cell rate algorithm of ATM's traffic management,
 /// ITU-T I.371), which is the moment at which the bucket will be full again. A new bucket is full.
 ///
-/// No method allocates or blocks, except that the process's first reading of [`MonotonicClock`] calibrates it. A check is lock-free: it retries only when another thread's check succeeded in between, and a denial writes
-/// nothing.
+/// No check allocates or blocks, except that the process's first reading of [`MonotonicClock`] calibrates it. A check is lock-free: it retries
+/// only when another thread's check succeeded in between, or a change of the quota, and a denial writes nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,17 +43,18 @@ use crate::word::WordCell;
 /// assert!(OUTGOING.check().is_ok());
 /// ```
 pub struct Bucket<C = MonotonicClock> {
-    word: AtomicU64,
-    quota: Quota,
+    account: Account,
     /// Ticks count from here.
     origin: u64,
     clock: C,
+    /// How many changes of the quota there have been. Who changes it holds this.
+    changes: Mutex<u64>,
 }
 
 impl Bucket {
     /// A full bucket on [`MonotonicClock`].
     pub const fn new(quota: Quota) -> Self {
-        Self { word: AtomicU64::new(0), quota, origin: 0, clock: MonotonicClock::new() }
+        Self { account: account(quota), origin: 0, clock: MonotonicClock::new(), changes: Mutex::new(0) }
     }
 }
 
@@ -60,7 +62,7 @@ impl<C: Clock> Bucket<C> {
     /// A full bucket on a clock of your own. Reads the clock once, for the origin of its count (see [`Clock`]).
     pub fn with_clock(quota: Quota, clock: C) -> Self {
         let origin = origin(&clock);
-        Self { word: AtomicU64::new(0), quota, origin, clock }
+        Self { account: account(quota), origin, clock, changes: Mutex::new(0) }
     }
 
     /// Takes one token, or says why not.
@@ -87,34 +89,88 @@ impl<C: Clock> Bucket<C> {
     /// As for [`check_n`](Self::check_n).
     #[inline]
     pub fn check_at(&self, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        let ask = Ask::new(self.quota.ticks(), elapsed(now, self.origin), n);
-        let word = WordCell::new(&self.word);
-        loop {
-            // Relaxed: see `WordCell::charge`. A bucket's word is always live, so the first round answers.
-            if let Some(answer) = word.charge(word.load(Ordering::Relaxed), &ask, || true) {
-                return ask.result(answer);
-            }
-        }
+        let (ask, answer) = self.account.charge(elapsed(now, self.origin), n);
+        ask.result(answer)
     }
 
     /// The bucket's state now. Charges nothing.
     pub fn peek(&self) -> Peek {
         let elapsed = elapsed(self.clock.now(), self.origin);
-        // Relaxed: one word, read once.
-        let tat = WordCell::new(&self.word).load(Ordering::Relaxed).tat().unwrap_or(0);
-        Peek::at(self.quota.ticks(), elapsed, tat)
+        let (word, terms) = self.account.read();
+        Peek::at(terms.ticks, elapsed, word.tat().unwrap_or(0))
     }
 
-    /// What this bucket allows.
-    pub const fn quota(&self) -> Quota {
-        self.quota
+    /// What this bucket allows: the quota in force.
+    pub fn quota(&self) -> Quota {
+        let (_, terms) = self.account.read();
+        Quota::of(terms.ticks, terms.label)
+    }
+
+    /// Gives the bucket another quota, while other threads check it.
+    ///
+    /// What it owes at this moment it goes on owing, in tokens (rounded up to a tick of the new quota), up to the new burst: what is owed beyond
+    /// that is forgiven. From here on it refills at the new rate. So a raised limit helps at once, and no wait under the old rate lives on.
+    /// A full bucket stays full.
+    ///
+    /// Calls that run meanwhile are decided under the old quota or the new one, never under a mixture. When this returns, the old one is gone.
+    ///
+    /// No check is held up: the change is one step, and there is nothing to wait for. Those who change a bucket's quota wait for one another (a
+    /// mutex), and one tries again, and reads the clock again, when a check has succeeded in the meantime.
+    ///
+    /// # What is promised over a change
+    /// The calls stamped within `[s, t]` are admitted at most the last burst, what was refilled in that time, each part of it at the rate in
+    /// force, and what was forgiven.
+    ///
+    /// That is for calls stamped on the side of a change on which they are decided. A call that stalls over a change after it has read the
+    /// clock, or that is given another time than now, is held to the quota it is decided under: by so much time as its stamp is off, it may be
+    /// admitted what the one rate refills more than the other.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Bucket, ManualClock, Quota};
+    ///
+    /// let clock = ManualClock::new();
+    /// let bucket = Bucket::with_clock(Quota::per_second(10), clock.clone());
+    /// assert_eq!(bucket.check_n(10)?.remaining(), 0);
+    ///
+    /// bucket.set_quota(Quota::per_second(1_000));
+    /// assert_eq!(bucket.peek().remaining(), 990);
+    /// assert_eq!(bucket.peek().reset_after(), Duration::from_millis(10));
+    ///
+    /// bucket.set_quota(Quota::per_second(1).burst(4));
+    /// assert_eq!(bucket.check().unwrap_err().retry_after(), Some(Duration::from_secs(1)));
+    /// # Ok::<(), tollgate::Denied>(())
+    /// ```
+    pub fn set_quota(&self, quota: Quota) {
+        // A clock that panicked has left all as it was.
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        *changes += 1;
+        self.account.change(&terms(quota), *changes, || elapsed(self.clock.now(), self.origin));
     }
 }
 
 impl<C: Clock> fmt::Debug for Bucket<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bucket").field("quota", &self.quota).field("state", &self.peek()).finish_non_exhaustive()
+        f.debug_struct("Bucket").field("quota", &self.quota()).field("state", &self.peek()).finish_non_exhaustive()
     }
+}
+
+const fn terms(quota: Quota) -> Terms {
+    Terms { ticks: *quota.ticks(), label: quota.label() }
+}
+
+const fn account(quota: Quota) -> Account {
+    Account::of(AtomicU64::new(0), atomics(Account::opening(&terms(quota))), atomics([0; SIDE_WORDS]))
+}
+
+const fn atomics(numbers: [u64; SIDE_WORDS]) -> [AtomicU64; SIDE_WORDS] {
+    let mut atomics = [const { AtomicU64::new(0) }; SIDE_WORDS];
+    let mut word = 0;
+    while word < SIDE_WORDS {
+        atomics[word] = AtomicU64::new(numbers[word]);
+        word += 1;
+    }
+    atomics
 }
 
 /// Where the count of a bucket on this clock begins.

@@ -7,10 +7,10 @@ use crate::ticks::Ticks;
 
 /// One call to decide: `n` tokens at one time, under one quota.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask<'a> {
-    ticks: &'a Ticks,
+pub(crate) struct Ask {
+    ticks: Ticks,
     /// Nanoseconds since the origin.
-    elapsed: u64,
+    pub(crate) elapsed: u64,
     /// The same in ticks.
     pub(crate) now: u64,
     pub(crate) n: u64,
@@ -38,10 +38,15 @@ impl Answer {
     }
 }
 
-impl<'a> Ask<'a> {
+impl Ask {
     #[inline]
-    pub(crate) const fn new(ticks: &'a Ticks, elapsed: u64, n: u64) -> Self {
+    pub(crate) const fn new(ticks: Ticks, elapsed: u64, n: u64) -> Self {
         Self { ticks, elapsed, now: ticks.at(elapsed), n, cost: ticks.cost(n) }
+    }
+
+    /// How ticks are counted under its quota.
+    pub(crate) const fn ticks(&self) -> &Ticks {
+        &self.ticks
     }
 
     /// What the whole burst costs.
@@ -61,7 +66,7 @@ impl<'a> Ask<'a> {
 
     #[inline]
     const fn level(&self, debt: u64) -> Level {
-        Level { ticks: *self.ticks, elapsed: self.elapsed, debt }
+        Level { ticks: self.ticks, elapsed: self.elapsed, debt }
     }
 }
 
@@ -228,7 +233,7 @@ pub struct Peek {
 
 impl Peek {
     /// The state of a bucket whose arrival time is `tat`.
-    pub(crate) const fn at(ticks: &Ticks, elapsed: u64, tat: u64) -> Self {
+    pub(crate) const fn at(ticks: Ticks, elapsed: u64, tat: u64) -> Self {
         let ask = Ask::new(ticks, elapsed, 0);
         let level = ask.level(tat.saturating_sub(ask.now));
         // A word that was never written has no time at which it became full.

@@ -6,8 +6,9 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct Indices<const WORDS: usize>([AtomicU64; WORDS]);
 
 impl<const WORDS: usize> Indices<WORDS> {
-    pub(crate) const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; WORDS])
+    /// From words of zeros.
+    pub(crate) const fn of(words: [AtomicU64; WORDS]) -> Self {
+        Self(words)
     }
 
     /// Takes the lowest number that is free, if one is. Lock-free, and allocates nothing.
@@ -33,10 +34,11 @@ impl<const WORDS: usize> Indices<WORDS> {
 #[cfg(test)]
 mod tests {
     use super::Indices;
+    use crate::sync::AtomicU64;
 
     #[test]
     fn lowest_free_number_first_and_none_twice() {
-        let indices = Indices::<2>::new();
+        let indices = Indices::of([const { AtomicU64::new(0) }; 2]);
         assert_eq!((0..128).map(|_| indices.take()).collect::<Vec<_>>(), (0..128).map(Some).collect::<Vec<_>>());
         assert_eq!(indices.take(), None);
         for number in [127, 64, 63, 0] {

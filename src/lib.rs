@@ -13,8 +13,9 @@
 //! # What there is
 //!
 //! - [`Quota`]: tokens per period, and a burst; `const`, or from text such as `"100/s burst 200"`.
-//! - [`Bucket`]: one bucket, which fits in a `static`.
-//! - [`Limiter`]: a bucket per key, for any number of keys over time, in memory that is bounded when it is built.
+//! - [`Bucket`]: one bucket, which fits in a `static`; its quota can change while it is used.
+//! - [`Limiter`]: a bucket per key, for any number of keys over time, in memory that grows and shrinks with them up to a bound; with quotas of
+//!   single keys, and changes of any quota, while checks go on.
 //! - [`Allowed`], [`Denied`], [`Peek`]: the answers, small plain data.
 //! - [`Clock`]: [`MonotonicClock`] by default, [`CoarseClock`] for a cheaper reading, [`ManualClock`] for tests.
 //!
@@ -26,10 +27,13 @@
 //! Only a caller's explicit choice weakens that: a [`Limiter`] whose `max_keys` are all in debt lets one key off its debt to make room for
 //! another, unless told to deny new keys instead ([`Overflow`]); it counts how often ([`Stats::evicted_in_debt`]).
 //!
+//! Over a change of quota each stretch of time has its own rate, and what was owed beyond a new, lower burst is forgiven
+//! ([`Bucket::set_quota`]).
+//!
 //! - A denial writes nothing and delays nobody.
 //! - No check allocates or blocks (once the clock is calibrated: see [`MonotonicClock`]). Checks are lock-free: one is held up only by others that
 //!   succeed.
-//! - There is no unsafe code.
+//! - There is one file with unsafe code: it gives memory back to the operating system, on Linux.
 //!
 //! # Memory ordering
 //!
@@ -45,13 +49,13 @@
 //! - `quanta` (default): time from the processor's time-stamp counter. Without it, from the operating system.
 //! - `serde`: `Serialize` and `Deserialize` for [`Quota`], as text.
 
-#![forbid(unsafe_code)]
-
+mod account;
 mod bucket;
 mod clock;
 mod decision;
 mod indices;
 mod limiter;
+mod plans;
 mod quota;
 mod register;
 mod sync;
@@ -62,7 +66,10 @@ mod word;
 pub use bucket::Bucket;
 pub use clock::{Clock, CoarseClock, Instant, ManualClock, MonotonicClock};
 pub use decision::{Allowed, Denied, Peek, Reason};
-pub use limiter::{BuildError, DEFAULT_MAX_KEYS, KeyHasher, Limiter, LimiterBuilder, MOST_MAX_KEYS, Stats};
+pub use limiter::{
+    BucketState, BuildError, ChangeError, DEFAULT_MAX_KEYS, KeyHasher, Limiter, LimiterBuilder, MOST_MAX_KEYS, MOST_OWN_QUOTAS, Pinned,
+    Stats,
+};
 pub use quota::{ParseQuotaError, Quota, QuotaError};
 pub use table::Overflow;
 

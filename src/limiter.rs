@@ -1,36 +1,49 @@
 //! A bucket per key: the table, a quota, a clock and a hash.
 
+mod books;
 mod builder;
+mod directory;
 mod hash;
+mod inspect;
+mod pinned;
+mod quotas;
 mod stripe;
 
 use core::fmt;
 use std::hash::{BuildHasher, Hash};
+use std::sync::Mutex;
 
 use crate::bucket::elapsed;
 use crate::clock::{Clock, Instant, MonotonicClock};
-use crate::decision::{Allowed, Ask, Denied, Peek};
+use crate::decision::{Allowed, Answer, Ask, Denied, Peek};
 use crate::quota::Quota;
-use crate::table::{Key, Table};
+use crate::table::{Call, Key, Table};
 
 pub use builder::{BuildError, DEFAULT_MAX_KEYS, LimiterBuilder, MOST_MAX_KEYS};
 pub use hash::KeyHasher;
-pub use stripe::Stats;
+pub use inspect::{BucketState, Stats};
+pub use pinned::Pinned;
+pub use quotas::{ChangeError, MOST_OWN_QUOTAS};
 
-use stripe::Stripes;
+use books::{Books, Pages};
+use quotas::Assignments;
 
 /// A token bucket for each key, for any number of keys over time, in bounded memory.
 ///
 /// A key is anything that is [`Hash`], borrowed for the call: tenants, addresses, both. It is not stored. A key that was never seen has a full
 /// bucket, as has one that was forgotten: only full buckets are forgotten by themselves, when a new key wants their place.
 ///
-/// No check allocates or blocks, whether the key is new or known: the table is allocated when the limiter is built, and it is lock-free, so a
-/// thread that is suspended in the middle of a check holds up no other. (A thread's first check registers a destructor with the system, which
-/// gives back the index by which the thread counts; and a clock's first reading may calibrate it: building a limiter does that.)
+/// The table starts with a page and grows with its keys, by eight cache lines at a time, as ordinary checks go along; it shrinks in the same way, and
+/// gives memory back (see [`shrink`](Self::shrink)). No check ever waits for that. Keys can have quotas of their own
+/// ([`set_quota`](Self::set_quota)), and any quota can change while checks go on.
 ///
-/// Two keys share a bucket if their 64-bit hashes agree in the 43 bits of the fingerprint and in a candidate line: for a new key a chance of
-/// about 8 in 2<sup>43</sup>, one in 10<sup>12</sup>. Keys of different types share one space: `"7"` and `7_u64` hash differently, `"a"` and
-/// `String::from("a")` alike.
+/// No check allocates or blocks, whether the key is new or known: address space is reserved when the limiter is built, and the table is
+/// lock-free, so a thread that is suspended in the middle of a check holds up no other. (A thread's first check registers a destructor with the
+/// system, which gives back the index by which the thread counts; a clock's first reading may calibrate it: building a limiter does that. Where
+/// keys have quotas of their own, see there.)
+///
+/// Two keys share a bucket if their hashes agree in 52 bits: for a new key a chance of one in 2<sup>52</sup> for each key held, one in four
+/// billion among a million. Keys of different types share one space: `"7"` and `7_u64` hash differently, `"a"` and `String::from("a")` alike.
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
@@ -58,11 +71,11 @@ use stripe::Stripes;
 /// ```
 pub struct Limiter<C = MonotonicClock, S = KeyHasher> {
     table: Table,
-    quota: Quota,
-    /// Ticks count from here.
+    /// Time counts from here.
     origin: u64,
     hasher: S,
-    stripes: Stripes,
+    books: Books,
+    assignments: Mutex<Assignments>,
     clock: C,
 }
 
@@ -70,7 +83,7 @@ impl Limiter {
     /// A limiter on [`MonotonicClock`] with room for [`DEFAULT_MAX_KEYS`].
     ///
     /// # Panics
-    /// When the allocator has no 32 MiB of address space; [`LimiterBuilder::try_build`] returns an error instead.
+    /// When the allocator has no 29 MiB of address space; [`LimiterBuilder::try_build`] returns an error instead.
     pub fn new(quota: Quota) -> Self {
         Self::builder(quota).build()
     }
@@ -97,7 +110,7 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     /// [`Denied`] when fewer than `n` tokens are there, or `n` is more than the burst. Nothing is charged then.
     #[inline]
     pub fn check_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<Allowed, Denied> {
-        self.decide(key, n, || self.clock.now())
+        self.decide(key, n, || self.clock.now(), &self.books)
     }
 
     /// [`check_n`](Self::check_n) at a time already read from the limiter's clock: one reading can serve many checks.
@@ -106,7 +119,7 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     /// As for [`check_n`](Self::check_n).
     #[inline]
     pub fn check_at<K: Hash + ?Sized>(&self, key: &K, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        self.decide(key, n, || now)
+        self.decide(key, n, || now, &self.books)
     }
 
     #[expect(
@@ -114,28 +127,60 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
         reason = "out of line, spilled registers wait for the locked exchange: a check takes half as long again"
     )]
     #[inline(always)]
-    fn decide<K: Hash + ?Sized>(&self, key: &K, n: u64, now: impl FnOnce() -> Instant) -> Result<Allowed, Denied> {
-        let ask = || Ask::new(self.quota.ticks(), elapsed(now(), self.origin), n);
-        let (ask, answer) = self.table.check(self.key(key), ask, &self.stripes);
-        self.stripes.decided(answer.denied.is_none());
+    fn decide<K: Hash + ?Sized>(&self, key: &K, n: u64, now: impl FnOnce() -> Instant, books: impl Pages) -> Result<Allowed, Denied> {
+        let key = self.key(key);
+        // Now, and not with the answer: this store is done while the clock is read, and the exchange need not wait for it.
+        if books.mine().called() {
+            self.tend(books);
+        }
+        let (ask, answer) = self.table.check_first(key, n, || elapsed(now(), self.origin));
+        let Some(answer) = answer else { return self.decide_beyond(key, Call { elapsed: ask.elapsed, n }, books) };
+        Self::answer(&ask, answer, books)
+    }
+
+    /// The rarer cases, apart, so that the other stays small. Takes all by value: a reference would have the other keep in memory, on every call,
+    /// what otherwise stays in registers.
+    #[inline(never)]
+    fn decide_beyond(&self, key: Key, call: Call, books: impl Pages) -> Result<Allowed, Denied> {
+        let (ask, answer) = self.table.check(key, call, books);
+        Self::answer(&ask, answer, books)
+    }
+
+    #[inline]
+    fn answer(ask: &Ask, answer: Answer, books: impl Pages) -> Result<Allowed, Denied> {
+        if answer.denied.is_some() {
+            books.mine().denied();
+        }
         ask.result(answer)
+    }
+
+    #[cold]
+    fn tend(&self, books: impl Pages) {
+        self.table.tend(elapsed(self.clock.now(), self.origin), books);
     }
 
     /// The state of the key's bucket now. Charges nothing and creates nothing.
     pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Peek {
         let elapsed = elapsed(self.clock.now(), self.origin);
-        let tat = self.table.peek(self.key(key)).or_else(|| self.table.fresh_after(self.quota.ticks().at(elapsed)));
-        Peek::at(self.quota.ticks(), elapsed, tat.unwrap_or(0))
+        let state = self.table.peek(self.key(key), elapsed, &self.books);
+        Peek::at(state.ticks, elapsed, state.tat)
     }
 
+    /// Drops every full bucket, gives the memory that the others do not need back to the operating system, and leaves room for a third more.
+    ///
+    /// It goes through the whole table, in this thread; checks go on meanwhile. Without it, the same happens bit by bit in the course of ordinary
+    /// checks, for buckets that have been full for ten seconds.
+    ///
+    /// Memory goes back on Linux. Elsewhere it stays with the limiter, and is used again.
+    pub fn shrink(&self) {
+        self.table.shrink(elapsed(self.clock.now(), self.origin), &self.books);
+    }
+}
+
+impl<C, S: BuildHasher> Limiter<C, S> {
     #[inline]
     fn key<K: Hash + ?Sized>(&self, key: &K) -> Key {
         Key::new(self.hasher.hash_one(key))
-    }
-
-    /// What each key is allowed.
-    pub const fn quota(&self) -> Quota {
-        self.quota
     }
 }
 
@@ -156,19 +201,25 @@ impl<C, S> Limiter<C, S> {
         self.table.max_keys()
     }
 
-    /// What has happened since the limiter was built. Counts of calls that run at this moment may be missing; otherwise exact.
-    pub fn stats(&self) -> Stats {
-        self.stripes.stats()
+    /// What each key is allowed that has no quota of its own.
+    pub fn default_quota(&self) -> Quota {
+        let plans = self.table.plans();
+        loop {
+            // None: it was changed at this moment.
+            if let Some(terms) = plans.read(plans.standing().plan()) {
+                return Quota::of(terms.ticks, terms.label);
+            }
+        }
     }
 }
 
 impl<C, S> fmt::Debug for Limiter<C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limiter")
-            .field("quota", &self.quota)
+            .field("default_quota", &self.default_quota())
             .field("len", &self.len())
             .field("capacity", &self.capacity())
-            .field("stats", &self.stats())
+            .field("memory", &self.memory())
             .finish_non_exhaustive()
     }
 }

@@ -30,7 +30,7 @@ pub use text::ParseQuotaError;
 /// assert_eq!(from_config.to_string(), "7919/m burst 10000");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quota {
     tokens: u64,
     period_ns: u64,
@@ -182,6 +182,16 @@ impl Quota {
     #[inline]
     pub(crate) const fn ticks(&self) -> &Ticks {
         &self.ticks
+    }
+
+    /// Tokens and period: with the ticks, all there is.
+    pub(crate) const fn label(&self) -> [u64; 2] {
+        [self.tokens, self.period_ns]
+    }
+
+    /// The quota of these ticks and that label.
+    pub(crate) const fn of(ticks: Ticks, [tokens, period_ns]: [u64; 2]) -> Self {
+        Self { tokens, period_ns, ticks }
     }
 }
 

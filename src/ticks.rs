@@ -24,8 +24,14 @@ pub(crate) const LEEWAY_NS: u64 = 30 * DAY_NS;
 /// With fewer significant bits than this in `mul`, waits would be wrong by more than one part in 2^24.
 const MIN_MUL_BITS: u32 = 24;
 
+/// No moment.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Words in [`Ticks::to_words`].
+pub(crate) const TICKS_WORDS: usize = 4;
+
 /// The tick arithmetic of one quota.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Ticks {
     /// Ticks per `2^shift` nanoseconds.
     mul: u64,
@@ -147,6 +153,39 @@ impl Ticks {
     pub(crate) const fn passed(&self, elapsed: u64, ticks: u64) -> u128 {
         let target = wide(self.at(elapsed).saturating_sub(ticks));
         wide(elapsed).saturating_sub((target << self.shift).div_ceil(wide(self.mul)))
+    }
+
+    /// The first nanosecond after the origin at which the count is at least `tick`; [`NEVER`] past the horizon.
+    pub(crate) const fn moment(&self, tick: u64) -> u64 {
+        if tick > MAX_TICKS - self.span {
+            return NEVER;
+        }
+        if self.is_exact() {
+            return tick.div_ceil(self.mul);
+        }
+        let moment = (wide(tick) << self.shift).div_ceil(wide(self.mul));
+        #[expect(clippy::cast_possible_truncation, reason = "at most NEVER")]
+        if moment > wide(NEVER) { NEVER } else { moment as u64 }
+    }
+
+    /// What is owed here by a bucket that owes `debt` ticks of another quota: as many tokens, rounded up to a tick, and never more than the
+    /// burst.
+    pub(crate) const fn converted(&self, debt: u64, from: &Self) -> u64 {
+        let debt = (wide(debt) * wide(self.unit)).div_ceil(wide(from.unit));
+        #[expect(clippy::cast_possible_truncation, reason = "at most the span")]
+        if debt < wide(self.span) { debt as u64 } else { self.span }
+    }
+
+    /// The numbers that make it up: for a place where threads share them.
+    pub(crate) const fn to_words(self) -> [u64; TICKS_WORDS] {
+        [self.mul, self.unit, self.span, self.shift as u64]
+    }
+
+    /// What [`to_words`](Self::to_words) gave.
+    #[inline]
+    pub(crate) const fn from_words([mul, unit, span, shift]: [u64; TICKS_WORDS]) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
+        Self { mul, unit, span, shift: shift as u32 }
     }
 
     /// Whether a tick divides every nanosecond and every token exactly.

@@ -1,15 +1,15 @@
 //! One bucket in one word.
 //!
 //! A live word is the theoretical arrival time (TAT) of GCRA in ticks: the moment at which the bucket will be full again. Zero, and any time
-//! that has passed, reads as full. The other kinds of word are the table's: a slot without a bucket, or with one that is being set up.
+//! that has passed, reads as full. The other kinds of word are the table's: a slot without a bucket, or with one that is on its way.
 
 use core::fmt;
 
 use crate::decision::{Answer, Ask, Reason};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, MOVE_BITS, Ordering};
 use crate::ticks::MAX_TICKS;
 
-/// `[ 0 | TAT:63 ]`, or `[ 1 | kind:2 | stamp:61 ]`.
+/// `[ 0 | TAT:63 ]`, or `[ 1 | kind:3 | payload:60 ]`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
@@ -20,20 +20,35 @@ pub(crate) enum Kind {
     Live(u64),
     /// A claim: a bucket being set up, that anyone who has its key may finish or end. No two claims bear the same stamp.
     Claimed,
-    /// No bucket, and whoever reserves the slot may have it.
+    /// A bucket on its way to another slot: what it owes stands under this number among the table's moves. No two moves bear the same stamp.
+    Moving(usize),
+    /// No bucket, and whoever reserves the slot may have it: memory as it came.
+    Vacant,
+    /// The same, after a bucket.
     Dead,
+    /// The same, except that the table shrank away from under the slot at this turn: free only once it has grown again.
+    Closed(u64),
     /// No bucket, and one thread alone may change the slot.
     Reserved,
 }
 
 const NOT_LIVE: u64 = 1 << 63;
-const KIND_SHIFT: u32 = 61;
-const DEAD: u64 = NOT_LIVE;
-const RESERVED: u64 = NOT_LIVE | 1 << KIND_SHIFT;
-const CLAIMED: u64 = NOT_LIVE | 2 << KIND_SHIFT;
-const STAMP_MASK: u64 = (1 << KIND_SHIFT) - 1;
+const KIND_SHIFT: u32 = 60;
+const PAYLOAD_MASK: u64 = (1 << KIND_SHIFT) - 1;
+
+const VACANT: u64 = NOT_LIVE;
+const DEAD: u64 = NOT_LIVE | 1 << KIND_SHIFT;
+const RESERVED: u64 = NOT_LIVE | 2 << KIND_SHIFT;
+const CLAIMED: u64 = NOT_LIVE | 3 << KIND_SHIFT;
+const MOVING: u64 = NOT_LIVE | 4 << KIND_SHIFT;
+const CLOSED: u64 = NOT_LIVE | 5 << KIND_SHIFT;
+
+/// As many moves can be under way at a time: the low bits of a move's payload are its number; the rest is its stamp.
+pub(crate) const MOST_MOVES: usize = 1 << MOVE_BITS;
 
 impl Word {
+    /// Stored as zero: only [`WordCell::content`] tells it from a bucket.
+    pub(crate) const VACANT: Self = Self(VACANT);
     pub(crate) const DEAD: Self = Self(DEAD);
     pub(crate) const RESERVED: Self = Self(RESERVED);
 
@@ -44,17 +59,38 @@ impl Word {
         Self(tat)
     }
 
-    pub(crate) const fn claimed(stamp: u64) -> Self {
-        Self(CLAIMED | stamp & STAMP_MASK)
+    /// A claim that is counted as a taken slot, or is not.
+    pub(crate) const fn claimed(stamp: u64, counted: bool) -> Self {
+        Self(CLAIMED | (stamp << 1 | counted as u64) & PAYLOAD_MASK)
+    }
+
+    /// Whether a claim is counted.
+    pub(crate) const fn is_counted(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    /// The move of that number, below [`MOST_MOVES`].
+    pub(crate) const fn moving(stamp: u64, number: usize) -> Self {
+        Self(MOVING | (stamp << MOVE_BITS | number as u64) & PAYLOAD_MASK)
+    }
+
+    pub(crate) const fn closed(turn: u64) -> Self {
+        Self(CLOSED | turn & PAYLOAD_MASK)
     }
 
     #[inline]
     pub(crate) const fn kind(self) -> Kind {
-        match self.0 {
-            tat if tat < NOT_LIVE => Kind::Live(tat),
+        if self.0 < NOT_LIVE {
+            return Kind::Live(self.0);
+        }
+        let payload = self.0 & PAYLOAD_MASK;
+        match self.0 - payload {
+            VACANT => Kind::Vacant,
             DEAD => Kind::Dead,
             RESERVED => Kind::Reserved,
-            _ => Kind::Claimed,
+            CLAIMED => Kind::Claimed,
+            MOVING => Kind::Moving((payload % MOST_MOVES as u64) as usize),
+            _ => Kind::Closed(payload),
         }
     }
 
@@ -64,8 +100,14 @@ impl Word {
         if self.0 < NOT_LIVE { Some(self.0) } else { None }
     }
 
-    pub(crate) const fn is_claim(self) -> bool {
-        matches!(self.kind(), Kind::Claimed)
+    /// Whether there is nothing in the slot, for who has seen the table at that turn.
+    #[inline]
+    pub(crate) const fn is_free(self, turn: u64) -> bool {
+        match self.kind() {
+            Kind::Vacant | Kind::Dead => true,
+            Kind::Closed(since) => since < turn,
+            _ => false,
+        }
     }
 
     /// What a live bucket owes at tick `now`.
@@ -74,9 +116,26 @@ impl Word {
         self.0.saturating_sub(now)
     }
 
+    /// A live word as it is stored under a pad.
+    #[inline]
+    pub(crate) const fn padded(self, pad: Pad) -> u64 {
+        self.0 ^ pad.0
+    }
+
+    /// The live word that [`padded`](Self::padded) made this of.
+    #[inline]
+    pub(crate) const fn unpadded(stored: u64, pad: Pad) -> Self {
+        Self::live(stored ^ pad.0)
+    }
+
+    /// Of two live words, the one that owes more.
+    pub(crate) const fn or_later(self, other: Self) -> Self {
+        if self.0 < other.0 { other } else { self }
+    }
+
     /// The decision of GCRA on a live word.
     #[inline]
-    pub(crate) const fn decide(self, ask: &Ask<'_>) -> Verdict {
+    pub(crate) const fn decide(self, ask: &Ask) -> Verdict {
         let debt = self.debt(ask.now);
         if ask.n == 0 {
             return Verdict::Final(Answer::allowed(debt));
@@ -103,55 +162,111 @@ pub(crate) enum Verdict {
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind() {
-            Kind::Claimed => write!(f, "Claimed({})", self.0 & STAMP_MASK),
+            kind @ (Kind::Claimed | Kind::Moving(_)) => write!(f, "{kind:?} {:#x}", self.0 & PAYLOAD_MASK),
             kind => kind.fmt(f),
         }
     }
 }
 
+/// What a bucket's arrival time is stored under: an exclusive or with 63 bits that are another bucket's only by chance.
+///
+/// A thread that read a bucket's word and stood still may find the slot another's when it comes to exchange the word. Arrival times alone often
+/// agree, because clocks tick; under their pads they agree for one pair of words in 2<sup>63</sup>, and so the exchange fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pad(u64);
+
+impl Pad {
+    /// The pad that goes with a number: two numbers have the same one by chance only.
+    #[inline]
+    pub(crate) const fn of(number: u64) -> Self {
+        // An odd factor loses nothing, and carries the low bits up; the shift brings bit 63 to zero.
+        Self(number.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 1)
+    }
+
+    /// For a place where threads share it.
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// A pad of these bits. Where words have no kinds, it may have all 64.
+    #[inline]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+}
+
 /// A word that threads share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WordCell<'a>(&'a AtomicU64);
+pub(crate) struct WordCell<'a> {
+    word: &'a AtomicU64,
+    pad: Pad,
+}
 
 impl<'a> WordCell<'a> {
     #[inline]
-    pub(crate) const fn new(word: &'a AtomicU64) -> Self {
-        Self(word)
+    pub(crate) const fn new(word: &'a AtomicU64, pad: Pad) -> Self {
+        Self { word, pad }
     }
 
     #[inline]
-    pub(crate) fn load(self, ordering: Ordering) -> Word {
-        Word(self.0.load(ordering))
+    const fn read(self, stored: u64) -> Word {
+        Word(if stored < NOT_LIVE { stored ^ self.pad.0 } else { stored })
+    }
+
+    #[inline]
+    const fn stored(self, word: Word) -> u64 {
+        match word.0 {
+            VACANT => 0,
+            tat if tat < NOT_LIVE => tat ^ self.pad.0,
+            other => other,
+        }
+    }
+
+    /// What a stored word says in a slot that may be vacant.
+    pub(crate) const fn content(self, stored: u64) -> Word {
+        if stored == 0 { Word::VACANT } else { self.read(stored) }
     }
 
     #[inline]
     pub(crate) fn store(self, word: Word, ordering: Ordering) {
-        self.0.store(word.0, ordering);
+        self.word.store(self.stored(word), ordering);
     }
 
     /// Puts `new` in the place of `old`; on failure, what is there instead.
     #[inline]
     pub(crate) fn exchange(self, old: Word, new: Word, success: Ordering, failure: Ordering) -> Result<(), Word> {
-        self.0.compare_exchange(old.0, new.0, success, failure).map(|_| ()).map_err(Word)
+        self.word.compare_exchange(self.stored(old), self.stored(new), success, failure).map(|_| ()).map_err(|stored| self.read(stored))
     }
 
-    /// Decides on the bucket whose word was just `seen`, and charges it, for as long as `stands` says that it is still the same bucket.
+    /// Decides on the bucket whose word is here, and charges it, for as long as `stands` says, of a word just read, that it is that bucket's.
     /// `None`: it is not, or there is none here any more.
     ///
     /// A denial writes nothing. Lock-free: an exchange is lost only to another thread's success.
     #[inline]
-    pub(crate) fn charge(self, mut seen: Word, ask: &Ask<'_>, stands: impl Fn() -> bool) -> Option<Answer> {
-        while seen.tat().is_some() && stands() {
-            let (debt, charged) = match seen.decide(ask) {
-                Verdict::Charge { debt, word } => (debt, word),
-                Verdict::Final(answer) => return Some(answer),
-            };
-            // Relaxed: the word is all the data there is, and its own modification order decides. As a read-modify-write it leaves the
-            // release sequence of the slot's owner whole (see `Slot::publish`).
-            // Acquire on failure: `stands` must see the tag that goes with the word now seen. Partner: `Slot::publish`.
-            match self.exchange(seen, charged, Ordering::Relaxed, Ordering::Acquire) {
-                Ok(()) => return Some(Answer::allowed(debt)),
-                Err(now) => seen = now,
+    pub(crate) fn charge(self, ask: &Ask, stands: impl Fn() -> bool) -> Option<Answer> {
+        // Acquire: `stands` must see the tag that goes with this word, or a later one. Partner: `Slot::publish`.
+        let mut stored = self.word.load(Ordering::Acquire);
+        while stored < NOT_LIVE && stands() {
+            let seen = Word(stored ^ self.pad.0);
+            match seen.decide(ask) {
+                Verdict::Charge { debt, word } => {
+                    // Relaxed: the word is all the data there is, and its own modification order decides. As a read-modify-write it leaves
+                    // the release sequence of the slot's owner whole (see `Slot::publish`).
+                    // Acquire on failure: as above.
+                    match self.word.compare_exchange(stored, word.0 ^ self.pad.0, Ordering::Relaxed, Ordering::Acquire) {
+                        Ok(_) => return Some(Answer::allowed(debt)),
+                        Err(now) => stored = now,
+                    }
+                }
+                Verdict::Final(answer) => {
+                    // No exchange shows that word and tag belong together. But no word comes twice: if it still stands, it stood when
+                    // `stands` looked. Acquire: as above.
+                    let again = self.word.load(Ordering::Acquire);
+                    if again == stored {
+                        return Some(answer);
+                    }
+                    stored = again;
+                }
             }
         }
         None

@@ -218,3 +218,104 @@ fn a_static_bucket_needs_no_memory() {
     assert!(BUCKET.check().is_ok());
     assert!(without_allocating("static", || BUCKET.check()).is_ok());
 }
+
+/// Each of many keys takes the table through growth, and its buckets through moves.
+#[test]
+fn no_check_that_makes_the_table_grow_allocates() {
+    const KEYS: u32 = 20_000;
+    warm_up();
+    for max_keys in [KEYS as usize, 1 << 20] {
+        let limiter = Limiter::builder(quota()).max_keys(max_keys).clock(ManualClock::new()).build();
+        for key in 0..KEYS {
+            assert!(without_allocating("new key", || limiter.check(&key)).is_ok());
+        }
+        let stats = without_allocating("stats", || limiter.stats());
+        assert!(stats.grown > 4_000, "{stats:?}");
+        assert_eq!(without_allocating("buckets", || limiter.buckets().count()), KEYS as usize);
+    }
+}
+
+/// The second look at the same table: it has grown, and shrinks in passing.
+#[test]
+fn no_check_that_tends_the_table_allocates() {
+    warm_up();
+    let clock = ManualClock::new();
+    let limiter = Limiter::builder(quota()).max_keys(1 << 20).clock(clock.clone()).build();
+    (0..10_000).for_each(|key| assert!(limiter.check(&key).is_ok()));
+    clock.advance(Duration::from_secs(20));
+    let most = limiter.memory();
+    let mut calls = 0;
+    while limiter.stats().shrunk < 4_000 {
+        for _ in 0..10_000 {
+            without_allocating("a hot key", || _ = black_box(limiter.check("hot")));
+        }
+        calls += 10_000;
+        assert!(calls < 2_000_000, "{:?}", limiter.stats());
+    }
+    if cfg!(target_os = "linux") {
+        assert!(limiter.memory() < most / 2, "{} bytes of {most}", limiter.memory());
+    }
+    // What it gave back it takes again.
+    (0..10_000).for_each(|key| assert!(without_allocating("grown again", || limiter.check(&key)).is_ok()));
+    clock.advance(Duration::from_secs(20));
+    without_allocating("shrink", || limiter.shrink());
+    assert_eq!(limiter.len(), 0);
+}
+
+#[test]
+fn no_check_of_a_key_with_its_own_quota_allocates() {
+    warm_up();
+    let (clock, limiter) = limiter(Overflow::DenyNew);
+    limiter.set_quota("key", Quota::per_second(7_919).burst(5)).expect("room");
+    // The first look into the map of a thread takes its place there.
+    assert_eq!(limiter.quota("key").capacity(), 5);
+    for _ in 0..3 {
+        assert!(without_allocating("new bucket", || limiter.check("key")).is_ok());
+        assert!(without_allocating("allowed", || limiter.check_n("key", 4)).is_ok());
+        assert!(without_allocating("denied", || limiter.check("key")).is_err());
+        assert!(!without_allocating("peek", || limiter.peek("key")).is_full());
+        assert_eq!(without_allocating("quota", || limiter.quota("key")).capacity(), 5);
+        assert_eq!(without_allocating("own quotas", || limiter.own_quotas()), 1);
+        clock.advance(Duration::from_secs(1));
+        without_allocating("shrink", || limiter.shrink());
+    }
+    // Under a default that is replaced.
+    assert!(limiter.check("other").is_ok());
+    limiter.set_default_quota(Quota::per_second(20)).expect("room");
+    assert_eq!(without_allocating("changed", || limiter.check("other")).expect("plenty").remaining(), 18);
+    limiter.clear_quota("key").expect("room");
+    assert_eq!(without_allocating("cleared", || limiter.check("key")).expect("full").remaining(), 19);
+}
+
+/// The map of own quotas keeps a place for each thread, in blocks: only a look into a new block allocates, and a thread looks there once.
+#[test]
+fn only_the_first_look_of_a_thread_at_own_quotas_may_allocate() {
+    const THREADS: usize = 60;
+    let limiter = Limiter::builder(quota()).max_keys(200).build();
+    limiter.set_quota(&0, Quota::per_second(20).burst(100)).expect("room");
+    let all = Barrier::new(THREADS);
+    let work = |thread: usize| {
+        all.wait();
+        let (first, calls) = counted(|| limiter.check(&(1 + thread)));
+        let (second, later) = counted(|| (limiter.check(&0), limiter.check(&(1_000 + thread))));
+        all.wait();
+        assert!(first.is_ok() && second.0.is_ok() && second.1.is_ok());
+        (calls.allocated, later.allocated)
+    };
+    let allocated: Vec<(u64, u64)> = thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert!(allocated.iter().all(|&(first, later)| first <= 1 && later == 0), "{allocated:?}");
+}
+
+#[test]
+fn no_check_through_a_pinned_limiter_allocates() {
+    warm_up();
+    let (_, limiter) = limiter(Overflow::DenyNew);
+    let pinned = without_allocating("pin", || limiter.pin());
+    assert!(without_allocating("new key", || pinned.check("key")).is_ok());
+    assert!(without_allocating("known key", || pinned.check_n("key", 9)).is_ok());
+    assert!(without_allocating("denied", || pinned.check("key")).is_err());
+}

@@ -141,7 +141,7 @@ fn calls_of_any_numbers_at_any_time() {
                 use_peek(limiter.peek("key"));
                 use_peek(limiter.peek("unknown"));
             }
-            assert_eq!((bucket.quota(), limiter.quota()), (quota, quota));
+            assert_eq!((bucket.quota(), limiter.default_quota()), (quota, quota));
             look_at(&bucket);
             look_at(&limiter);
         }
@@ -388,7 +388,7 @@ fn everything_shows_what_it_is() {
     let limiter = builder.build();
     assert!(limiter.check("key").is_ok());
     assert_eq!(format!("{quota:?}"), "Quota(10/s)");
-    assert!(format!("{limiter:?}").starts_with("Limiter { quota: Quota(10/s), len: 1, capacity: 3, stats: Stats {"), "{limiter:?}");
+    assert!(format!("{limiter:?}").starts_with("Limiter { default_quota: Quota(10/s), len: 1, capacity: 3, memory: "), "{limiter:?}");
     assert!(
         format!("{:?}", limiter.check_n("key", 10)).starts_with("Err(Denied { reason: OverQuota, requested: 10, remaining: 9, limit: 10")
     );

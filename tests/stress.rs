@@ -3,31 +3,21 @@
 //! Iterations are bounded, not time, and nothing here depends on how threads are scheduled.
 
 mod common;
+#[path = "common/random.rs"]
+mod random;
+#[path = "common/time.rs"]
+mod time;
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Bucket, Clock, Instant, Limiter, ManualClock, Overflow, Quota};
+use tollgate::{Bucket, Clock, Limiter, ManualClock, Overflow, Quota};
 
 use common::{Admission, excess};
-
-/// xorshift64* (Vigna, 2016).
-struct Random(u64);
-
-impl Random {
-    fn new(seed: usize) -> Self {
-        Self((seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
-    }
-}
+use random::Random;
+use time::{gather, longest_move, stamp};
 
 fn quotas() -> [Quota; 6] {
     [
@@ -40,59 +30,8 @@ fn quotas() -> [Quota; 6] {
     ]
 }
 
-/// About the time of four tokens, so that calls on the whole ask for more than there is.
-fn longest_move(quota: Quota) -> u64 {
-    let nanos = 4 * quota.period().as_nanos() / u128::from(quota.tokens()) + 4;
-    u64::try_from(nanos).expect("a few tokens' time")
-}
-
-/// Moves the clock until told to stop, now and then back.
-fn move_about(clock: &ManualClock, quota: Quota, done: &AtomicBool) {
-    let mut random = Random::new(0);
-    let longest = longest_move(quota);
-    while !done.load(Ordering::Relaxed) {
-        let by = Duration::from_nanos(random.below(longest) + 1);
-        if random.below(8) == 0 {
-            clock.set(Duration::from_nanos(clock.now().as_nanos()).saturating_sub(by));
-        } else {
-            clock.advance(by);
-        }
-        thread::yield_now();
-    }
-}
-
-/// A stamp: the time, or an old or a future one.
-fn stamp(clock: &ManualClock, quota: Quota, random: &mut Random) -> Instant {
-    let off = Duration::from_nanos(random.below(longest_move(quota)));
-    match random.below(4) {
-        0 => clock.now() - off,
-        1 if random.below(64) == 0 => clock.now() + off,
-        _ => clock.now(),
-    }
-}
-
 fn some_tokens(quota: Quota, random: &mut Random) -> u64 {
     if random.below(4) == 0 { random.below(quota.capacity()) + 1 } else { 1 }
-}
-
-/// Runs `work` on so many threads, beside one that moves the clock, and gathers what they return.
-fn gather<T: Send>(threads: usize, clock: &ManualClock, quota: Quota, work: impl Fn(usize) -> Vec<T> + Sync) -> Vec<T> {
-    let (done, start) = (AtomicBool::new(false), Barrier::new(threads));
-    thread::scope(|scope| {
-        scope.spawn(|| move_about(clock, quota, &done));
-        let workers: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (work, start) = (&work, &start);
-                scope.spawn(move || {
-                    start.wait();
-                    work(thread)
-                })
-            })
-            .collect();
-        let results: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        done.store(true, Ordering::Relaxed);
-        results.into_iter().flat_map(|result| result.expect("no thread panics")).collect()
-    })
 }
 
 #[test]
@@ -220,12 +159,14 @@ fn calls_of_more_threads_than_count_alone_are_all_counted() {
     for round in 1..=2 {
         let (start, admitted) = (Barrier::new(threads), AtomicUsize::new(0));
         thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    start.wait();
-                    let count = (0..CALLS).filter(|call| limiter.check(&(call % 50)).is_ok()).count();
-                    admitted.fetch_add(count, Ordering::Relaxed);
-                });
+            let work = || {
+                start.wait();
+                let count = (0..CALLS).filter(|call| limiter.check(&(call % 50)).is_ok()).count();
+                admitted.fetch_add(count, Ordering::Relaxed);
+            };
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            for worker in workers {
+                worker.join().expect("no thread panics");
             }
         });
         let stats = limiter.stats();

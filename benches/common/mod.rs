@@ -26,7 +26,10 @@ const SEQUENCE: usize = 1 << 21;
 pub(crate) type Governor<S> = RateLimiter<u64, DashMapStateStore<u64, S>, clock::DefaultClock>;
 
 pub(crate) fn governor<S: BuildHasher + Clone + Default>() -> Governor<S> {
-    let quota = governor::Quota::per_second(NonZeroU32::new(AMPLE).expect("not zero"));
+    governor_of(governor::Quota::per_second(NonZeroU32::new(AMPLE).expect("not zero")))
+}
+
+pub(crate) fn governor_of<S: BuildHasher + Clone + Default>(quota: governor::Quota) -> Governor<S> {
     RateLimiter::new(quota, DashMapStateStore::with_hasher(S::default()), clock::DefaultClock::default())
 }
 
@@ -72,6 +75,9 @@ pub(crate) fn time(sequences: &[Vec<u64>], calls: u64, check: &(impl Fn(u64) + S
 
 /// Tollgate's limiter for so many keys.
 pub(crate) fn tollgate(keys: u64) -> Limiter {
-    let max_keys = usize::try_from(keys).expect("fits").max(1_000);
-    Limiter::builder(Quota::per_second(AMPLE.into())).max_keys(max_keys).build()
+    tollgate_of(Quota::per_second(AMPLE.into()), usize::try_from(keys).expect("fits").max(1_000))
+}
+
+pub(crate) fn tollgate_of(quota: Quota, max_keys: usize) -> Limiter {
+    Limiter::builder(quota).max_keys(max_keys).build()
 }

@@ -1,18 +1,21 @@
 use core::fmt;
 use std::hash::BuildHasher;
+use std::sync::Mutex;
 
 use super::Limiter;
+use super::books::Books;
 use super::hash::KeyHasher;
-use super::stripe::Stripes;
+use super::quotas::Assignments;
 use crate::bucket::origin;
 use crate::clock::{Clock, MonotonicClock};
+use crate::plans::Plans;
 use crate::quota::Quota;
 use crate::table::{Overflow, Table};
 
-/// What [`Limiter::new`] holds: 1,048,576 keys, 32 MiB of address space, of which only touched pages become memory.
+/// What [`Limiter::new`] holds: 1,048,576 keys, 29 MiB of address space, of which only what keys need becomes memory.
 pub const DEFAULT_MAX_KEYS: usize = 1 << 20;
 
-/// The most keys a limiter can be built for: 2<sup>32</sup> where addresses have 64 bits, 128 GiB of slots.
+/// The most keys a limiter can be built for: 2<sup>32</sup> where addresses have 64 bits, 114 GiB of slots.
 pub const MOST_MAX_KEYS: usize = if usize::BITS >= 64 { 1 << 32 } else { 1 << 24 };
 
 /// Builds a [`Limiter`]: see [`Limiter::builder`].
@@ -50,7 +53,7 @@ impl fmt::Display for BuildError {
             Self::ZeroKeys => f.write_str("max_keys is 0: a limiter needs room for at least 1 key"),
             Self::TooManyKeys { max_keys } => write!(f, "max_keys is {max_keys}: at most {MOST_MAX_KEYS} can be held"),
             Self::OutOfMemory { max_keys } => {
-                write!(f, "max_keys is {max_keys}: the allocator has no memory for so many, which take 32 bytes each")
+                write!(f, "max_keys is {max_keys}: the allocator has no memory for so many, which take 29 bytes each")
             }
         }
     }
@@ -68,7 +71,7 @@ impl<C, S> LimiterBuilder<C, S> {
     /// The most buckets to hold at a time, 1 to [`MOST_MAX_KEYS`]; [`DEFAULT_MAX_KEYS`] if not called.
     ///
     /// Set it to the number of keys you expect to be *in debt* at one time, generously: full buckets give way to new keys by themselves, and
-    /// cost nothing to forget. It also bounds the memory: 32 bytes per key, in pages that are not touched before a key lands in them.
+    /// cost nothing to forget. It also bounds the memory: 29 bytes per key. A limiter takes a page at first, and grows with its keys.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
         self
@@ -86,8 +89,8 @@ impl<C, S> LimiterBuilder<C, S> {
         LimiterBuilder { quota, max_keys, overflow, clock, hasher }
     }
 
-    /// How to hash keys; a new [`KeyHasher`] if not called. All 64 bits of a hash should be good: the high ones choose a key's slots, the low
-    /// 43 tell it from others there. Unkeyed hashes let whoever chooses keys choose those too.
+    /// How to hash keys; a new [`KeyHasher`] if not called. The low 52 bits of a hash are used, and should all be good: they choose a key's slots
+    /// and tell it from others there. Unkeyed hashes let whoever chooses keys choose those too.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> LimiterBuilder<C, T> {
         let Self { quota, max_keys, overflow, clock, hasher: _ } = self;
         LimiterBuilder { quota, max_keys, overflow, clock, hasher }
@@ -95,7 +98,7 @@ impl<C, S> LimiterBuilder<C, S> {
 }
 
 impl<C: Clock, S: BuildHasher> LimiterBuilder<C, S> {
-    /// The limiter. Allocates all it will ever need, and reads the clock once.
+    /// The limiter. Reserves the address space it will ever need for its buckets, and reads the clock once.
     ///
     /// # Panics
     /// Where [`try_build`](Self::try_build) returns an error.
@@ -118,8 +121,9 @@ impl<C: Clock, S: BuildHasher> LimiterBuilder<C, S> {
         if max_keys > MOST_MAX_KEYS {
             return Err(BuildError::TooManyKeys { max_keys });
         }
-        let table = Table::new(max_keys, overflow).ok_or(BuildError::OutOfMemory { max_keys })?;
+        let plans = Plans::new(*quota.ticks(), quota.label());
+        let table = Table::new(max_keys, overflow, plans).ok_or(BuildError::OutOfMemory { max_keys })?;
         let origin = origin(&clock);
-        Ok(Limiter { table, quota, origin, hasher, stripes: Stripes::new(), clock })
+        Ok(Limiter { table, origin, hasher, books: Books::new(), assignments: Mutex::new(Assignments::new()), clock })
     }
 }

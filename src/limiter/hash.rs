@@ -9,8 +9,8 @@ use foldhash::{SharedSeed, quality};
 /// The default hasher of a [`Limiter`](crate::Limiter): foldhash (its "quality" variant), keyed with two numbers of 64
 /// bits, one per process and one per limiter, that derive from the operating system's entropy.
 ///
-/// A key's hash decides which eight slots its bucket may have and which fingerprint it goes by. Whoever could predict it could make a key that
-/// shares a victim's bucket. Without the hash key that is a guess of one in 2<sup>43</sup>, and no answer of a limiter tells more about the
+/// 52 bits of a key's hash decide which eight slots its bucket may have, and are what it goes by there. Whoever could predict them could make a key
+/// that shares a victim's bucket. Without the hash key that is a guess of one in 2<sup>52</sup>, and no answer of a limiter tells more about the
 /// hash than whether such a guess was right. No set of keys makes checks of known keys slow: each looks at
 /// eight slots, and that is all.
 ///

@@ -1,69 +1,88 @@
-//! Where a new bucket goes: which slot is free, and what gives way when none is.
+//! Where a bucket goes: which slot is free, and what gives way when none is.
 
-use super::slot::{SLOTS, Slot, Tag};
+use super::geometry::View;
+use super::slot::{Held, Slot};
+use super::travel::Stuck;
 use super::{Key, Ledger, Overflow, Table};
 use crate::decision::Ask;
 use crate::sync::{Ordering, PATIENCE, spin_loop};
-use crate::word::{Kind, Word};
+use crate::ticks::NEVER;
+use crate::word::Word;
 
 /// What came of looking for a place.
 pub(super) enum Place<'a> {
-    /// This slot, the caller's alone, and the tag it had.
-    Reserved(Slot<'a>, Tag),
+    /// This slot, the caller's alone.
+    Reserved(Slot<'a>),
     /// Another thread was faster: look for the key again.
     Lost,
-    /// There is none before a bucket that owes so many ticks is full.
+    /// There is none before a bucket is full that would owe so many ticks under the caller's quota.
     NoRoom { debt: u64 },
 }
 
-/// A slot that holds no debt, or the debt that could give way.
+/// A slot with a bucket, and when that is full: nanoseconds from the origin.
 #[derive(Clone, Copy)]
-struct Seat<'a> {
+pub(super) struct Seat<'a> {
     slot: Slot<'a>,
-    tag: Tag,
-    word: Word,
+    held: Held,
+    full_at: u64,
 }
 
-/// The first line is preferred while fewer of its slots than this are occupied, and while those of the second are no fewer: most buckets
-/// are then found at the first look, and hardly any pair of lines fills up before the table does (docs/design.md has the figures).
-const ROOMY: usize = SLOTS - 1;
+impl<'a> Seat<'a> {
+    pub(super) const fn new(slot: Slot<'a>, held: Held, full_at: u64) -> Self {
+        Self { slot, held, full_at }
+    }
 
-/// How many lines around are searched for a bucket to give way, when the key's own lines have a vacant slot that may not be occupied.
+    /// How long its bucket has been full, in nanoseconds; `None` if it owes.
+    pub(super) const fn full_for(self, elapsed: u64) -> Option<u64> {
+        if self.full_at == NEVER { None } else { elapsed.checked_sub(self.full_at) }
+    }
+}
+
+/// Buckets that move, one to make room for the next, before a new key is said to find no room: at most 8 lines are looked at for the last
+/// of one, 32 for the last of two.
+const DISPLACEMENTS: usize = 2;
+
+/// How many lines around are searched for a bucket to give way, when the key's own lines have a free slot that may not be taken;
+/// in a table of twice as many, all are.
 const REACH: usize = 8;
 
 /// How many are searched while nothing at all is found, as only a hash that leaves most lines empty can bring about.
 const FAR: usize = 64;
 
-/// What the slots of one line hold.
+/// The buckets of one line.
 #[derive(Default)]
 struct Survey<'a> {
-    occupied: usize,
-    /// A slot that never held a bucket.
-    vacant: Option<Seat<'a>>,
-    /// A slot that held a bucket and may hold another: dead, or full the longest.
+    /// The one that has been full the longest.
     idle: Option<Seat<'a>>,
-    /// The bucket that owes least.
+    /// The one that owes least: it is full soonest.
     owing: Option<Seat<'a>>,
 }
 
 impl Table {
-    /// Finds a slot for a key that has none, and reserves it.
+    /// Finds a slot for a key that has none, or whose bucket is on its way, and reserves it.
     ///
-    /// A vacant slot comes first, while there may be more occupied ones: the key of a full bucket may well be back soon. Then one without a
-    /// debt, and last the one that owes least. The work is bounded: two lines, at the cap [`REACH`] more, or [`FAR`] if these are empty.
-    pub(super) fn place(&self, key: Key, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'_> {
+    /// A free slot comes first, while there may be more taken ones: the key of a full bucket may well be back soon. Then a full bucket gives
+    /// way. Then one that owes moves to its other line. And last, the one that owes least gives way. The work is bounded: two lines, the others
+    /// that their buckets may have, at the cap [`REACH`] more, or [`FAR`] if these are empty.
+    pub(super) fn place(&self, key: Key, view: &View, ask: &Ask, moving: bool, ledger: &impl Ledger) -> Place<'_> {
         for _ in 0..PATIENCE {
-            let lines = self.lines(key);
-            let [first, second] = lines.map(|line| self.survey(line, ask.now));
-            let roomier = if first.occupied < ROOMY || first.occupied <= second.occupied { &first } else { &second };
-            let vacant = roomier.vacant.or(second.vacant);
-            if let Some(vacant) = vacant.filter(|_| self.occupy()) {
-                return self.move_in(vacant);
+            if self.view(key) != *view {
+                return Place::Lost;
+            }
+            let free = self.free_slot(view);
+            if let Some((slot, held)) = free.filter(|_| moving || self.take_room(self.max_keys)) {
+                return self.move_in(slot, held, !moving);
             }
 
-            let (idle, owing) = (least([first.idle, second.idle]), least([first.owing, second.owing]));
-            let seat = match (idle, vacant) {
-                (None, Some(_)) => self.look_around(lines[0], ask.now, owing),
+            let (mut idle, mut owing) = (None, None);
+            for &line in view.now() {
+                let survey = self.survey(line, ask.elapsed);
+                idle = least([idle, survey.idle]);
+                owing = least([owing, survey.owing]);
+            }
+            let seat = match (idle, free) {
+                (None, Some(_)) => self.look_around(view, ask.elapsed, owing),
+                (None, None) if self.make_room(view, ask.elapsed, ledger) => continue,
                 _ => idle.or(owing),
             };
             // None: all of them are in transition.
@@ -71,15 +90,19 @@ impl Table {
                 spin_loop();
                 continue;
             };
-            let here = lines.contains(&seat.slot.line());
-            // Made by another thread since this one looked. (Elsewhere, the same fingerprint is another key's.)
-            if here && seat.word.tat().is_some() && seat.tag.is_of(key.fingerprint()) {
+            // Made by another thread since this one looked.
+            if seat.held.is_of(key) {
                 return Place::Lost;
             }
-            return match (self.give_way(seat, ask, ledger), vacant) {
-                (Place::Reserved(slot, tag), Some(vacant)) if !here => {
-                    slot.vacate(tag);
-                    self.move_in(vacant)
+            let place = self.give_way(seat, ask, ledger);
+            if moving && matches!(place, Place::Reserved(_)) {
+                // The bucket that gave way was counted; the one on its way is.
+                self.leave();
+            }
+            return match (place, free) {
+                (Place::Reserved(slot), Some((free, held))) if !view.now().contains(&slot.line()) => {
+                    slot.give_back();
+                    self.move_in(free, held, !moving)
                 }
                 (place, _) => place,
             };
@@ -87,50 +110,79 @@ impl Table {
         Place::NoRoom { debt: 0 }
     }
 
-    fn survey(&self, line: usize, now: u64) -> Survey<'_> {
-        let mut survey = Survey { occupied: SLOTS, ..Survey::default() };
+    /// A free slot in a key's lines: in the first, if it has one.
+    fn free_slot(&self, view: &View) -> Option<(Slot<'_>, Held)> {
+        view.now().iter().find_map(|&line| self.free_slot_in(line, view.turn))
+    }
+
+    fn free_slot_in(&self, line: usize, turn: u64) -> Option<(Slot<'_>, Held)> {
+        self.slots(line).find_map(|slot| Some((slot, slot.free(turn)?)))
+    }
+
+    /// Looks at the buckets in a line.
+    fn survey(&self, line: usize, elapsed: u64) -> Survey<'_> {
+        let mut survey = Survey::default();
         for slot in self.slots(line) {
-            let (tag, word) = slot.content();
-            let seat = Some(Seat { slot, tag, word });
-            match word.kind() {
-                Kind::Live(_) if tag.is_vacant() => {
-                    survey.occupied -= 1;
-                    survey.vacant = survey.vacant.or(seat);
-                }
-                Kind::Live(tat) if tat > now => survey.owing = least([survey.owing, seat]),
-                Kind::Live(_) | Kind::Dead => survey.idle = least([survey.idle, seat]),
-                Kind::Claimed | Kind::Reserved => {}
-            }
+            let held = slot.content();
+            let Some(tat) = held.word.tat() else { continue };
+            // None: the bucket is gone, with its plan.
+            let Some(terms) = self.plans.read(held.tag.plan()) else { continue };
+            let seat = Seat::new(slot, held, terms.ticks.moment(tat));
+            let kind = if seat.full_for(elapsed).is_none() { &mut survey.owing } else { &mut survey.idle };
+            *kind = least([*kind, Some(seat)]);
         }
         survey
     }
 
-    /// Counts one more occupied slot, if there may be one.
-    fn occupy(&self) -> bool {
-        // Relaxed: a count, on which no other memory depends.
-        self.occupied
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |occupied| (occupied < self.max_keys).then_some(occupied + 1))
-            .is_ok()
+    /// Counts one more slot as taken, if there are fewer than `most`.
+    pub(super) fn take_room(&self, most: u64) -> bool {
+        // Relaxed: a count, on which no other memory depends. Whoever passes `most` here takes it back, and nothing comes of it.
+        if self.taken() >= most {
+            return false;
+        }
+        let taken = self.taken.0.fetch_add(1, Ordering::Relaxed) < most;
+        if !taken {
+            self.leave();
+        }
+        taken
     }
 
-    /// Reserves a vacant slot that is already counted.
-    fn move_in<'a>(&self, vacant: Seat<'a>) -> Place<'a> {
-        if let Some(tag) = vacant.slot.reserve(vacant.word) {
-            return Place::Reserved(vacant.slot, tag);
+    /// Reserves a free slot, which may be counted already.
+    fn move_in<'a>(&self, slot: Slot<'a>, free: Held, counted: bool) -> Place<'a> {
+        if slot.reserve(free) {
+            return Place::Reserved(slot);
         }
-        // Relaxed: as in `occupy`.
-        self.occupied.fetch_sub(1, Ordering::Relaxed);
+        if counted {
+            self.leave();
+        }
         Place::Lost
     }
 
-    /// An idle seat in the lines behind `line`, or else the one that owes least, there or among those already found.
-    fn look_around<'a>(&'a self, line: usize, now: u64, mut owing: Option<Seat<'a>>) -> Option<Seat<'a>> {
-        let count = self.lines.count();
+    /// Moves one of the buckets in these lines, which all owe, to the other line that it may have; and if none of those has a free slot, first
+    /// one of theirs, and so on (cuckoo hashing, to a depth of [`DISPLACEMENTS`]).
+    pub(super) fn make_room(&self, view: &View, elapsed: u64, ledger: &impl Ledger) -> bool {
+        self.taken() < self.max_keys
+            && (1..=DISPLACEMENTS).any(|depth| view.now().iter().any(|&line| self.make_room_in(line, depth, elapsed, ledger)))
+    }
+
+    fn make_room_in(&self, line: usize, depth: usize, elapsed: u64, ledger: &impl Ledger) -> bool {
+        self.slots(line).any(|slot| {
+            let held = slot.content();
+            let Some(elsewhere) = self.view(held.tag.key()).now().iter().copied().find(|&other| other != line) else { return false };
+            held.word.tat().is_some()
+                && (depth == 1 || self.make_room_in(elsewhere, depth - 1, elapsed, ledger))
+                && self.travel(slot, held, &[elsewhere], elapsed, ledger) == Ok(())
+        })
+    }
+
+    /// A full bucket in the lines behind a key's first, or else the one that owes least, there or among those already found.
+    fn look_around<'a>(&'a self, view: &View, elapsed: u64, mut owing: Option<Seat<'a>>) -> Option<Seat<'a>> {
+        let count = self.shape.load().lines();
         for distance in 1..count.min(FAR) {
-            if distance > REACH && owing.is_some() {
+            if distance > REACH && count > 2 * REACH && owing.is_some() {
                 break;
             }
-            let survey = self.survey((line + distance) % count, now);
+            let survey = self.survey((view.now()[0] + distance) % count, elapsed);
             if survey.idle.is_some() {
                 return survey.idle;
             }
@@ -139,36 +191,62 @@ impl Table {
         owing
     }
 
-    /// Reserves an occupied slot: one without a debt, or one with, if the policy says so.
-    fn give_way<'a>(&self, seat: Seat<'a>, ask: &Ask<'_>, ledger: &impl Ledger) -> Place<'a> {
-        let Seat { slot, word, .. } = seat;
-        let tat = word.tat();
-        let in_debt = tat > Some(ask.now);
-        if in_debt && self.overflow == Overflow::DenyNew {
-            return Place::NoRoom { debt: word.debt(ask.now) };
+    /// Reserves the slot of a full bucket, or of one that owes, if the policy says so.
+    fn give_way<'a>(&self, seat: Seat<'a>, ask: &Ask, ledger: &impl Ledger) -> Place<'a> {
+        let Seat { slot, held, full_at } = seat;
+        if seat.full_for(ask.elapsed).is_some() {
+            return if self.drop_full(seat, Word::RESERVED, ledger) { Place::Reserved(slot) } else { Place::Lost };
         }
-        if let Some(full) = tat.filter(|_| !in_debt) {
-            self.raise_mark(full);
+        if self.overflow == Overflow::DenyNew {
+            return Place::NoRoom { debt: ask.ticks().at(full_at).saturating_sub(ask.now) };
         }
-        let Some(tag) = slot.reserve(word) else { return Place::Lost };
-        match tat {
-            Some(_) if in_debt => ledger.evicted_in_debt(),
-            Some(_) => ledger.evicted_full(),
-            None => {}
+        if !slot.reserve(held) {
+            return Place::Lost;
         }
-        Place::Reserved(slot, tag)
+        ledger.evicted_in_debt();
+        Place::Reserved(slot)
     }
 
-    /// Before a full bucket goes: whoever makes its key a new one must find it as full as this one was, and no fuller.
-    fn raise_mark(&self, tat: u64) {
-        // Relaxed, both: published by the reservation that follows. Partner: `Table::fresh`.
-        if self.mark.load(Ordering::Relaxed) < tat {
-            self.mark.fetch_max(tat, Ordering::Relaxed);
+    /// Drops a bucket that is full, and leaves `instead`. Fails if it was charged since.
+    pub(super) fn drop_full(&self, seat: Seat<'_>, instead: Word, ledger: &impl Ledger) -> bool {
+        // Before it goes: whoever makes its key a new one must find it as full as this one was, and no fuller.
+        // Relaxed, both: published by what follows. Partner: `Table::fresh`.
+        if self.counts.mark.load(Ordering::Relaxed) < seat.full_at {
+            self.counts.mark.fetch_max(seat.full_at, Ordering::Relaxed);
         }
+        let dropped = seat.slot.take(seat.held, instead);
+        if dropped {
+            ledger.evicted_full();
+        }
+        dropped
+    }
+
+    /// A slot without a debt in one of these lines, for a bucket on its way: reserved, and not counted, since the bucket is.
+    pub(super) fn seat_for(&self, lines: &[usize], turn: u64, elapsed: u64, ledger: &impl Ledger) -> Result<Slot<'_>, Stuck> {
+        let mut stuck = Stuck::NoRoom;
+        for &line in lines {
+            let place = if let Some((slot, free)) = self.free_slot_in(line, turn) {
+                self.move_in(slot, free, false)
+            } else if let Some(idle) = self.survey(line, elapsed).idle {
+                if self.drop_full(idle, Word::RESERVED, ledger) {
+                    self.leave();
+                    Place::Reserved(idle.slot)
+                } else {
+                    Place::Lost
+                }
+            } else {
+                continue;
+            };
+            match place {
+                Place::Reserved(slot) => return Ok(slot),
+                _ => stuck = Stuck::Changed,
+            }
+        }
+        Err(stuck)
     }
 }
 
-/// The seat whose bucket owes least, or has been full the longest; a dead one before all.
+/// The seat whose bucket owes least, or has been full the longest.
 fn least(seats: [Option<Seat<'_>>; 2]) -> Option<Seat<'_>> {
-    seats.into_iter().flatten().min_by_key(|seat| seat.word.tat())
+    seats.into_iter().flatten().min_by_key(|seat| seat.full_at)
 }

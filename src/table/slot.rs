@@ -2,147 +2,191 @@
 
 use core::fmt;
 
+use super::Key;
+use crate::plans::Plan;
 use crate::sync::{LINE_PAIRS, Ordering, Pair};
-use crate::word::{Kind, Word, WordCell};
+use crate::word::{Kind, Pad, Word, WordCell};
 
 /// Slots in a line.
 pub(super) const SLOTS: usize = LINE_PAIRS;
 
-/// `[ version:21 | fingerprint:43 ]`. A fingerprint of 0 says that the slot never held a bucket.
-///
-/// The version changes whenever a slot changes hands, so that a tag read twice alike did not change in between.
+/// `[ plan:12 | key:52 ]`: whose bucket a slot holds, and the quota it is counted under. It says nothing where the word says that there is no
+/// bucket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag(u64);
 
-const FINGERPRINT_BITS: u32 = 43;
-const FINGERPRINT_MASK: u64 = (1 << FINGERPRINT_BITS) - 1;
+const KEY_MASK: u64 = (1 << Key::BITS) - 1;
 
 impl Tag {
     #[inline]
-    pub(super) const fn is_of(self, fingerprint: Fingerprint) -> bool {
-        (self.0 ^ fingerprint.0) & FINGERPRINT_MASK == 0
+    pub(super) const fn new(plan: Plan, key: Key) -> Self {
+        Self((plan.number() as u64) << Key::BITS | key.0)
     }
 
-    pub(super) const fn is_vacant(self) -> bool {
-        self.0 & FINGERPRINT_MASK == 0
+    pub(super) const fn key(self) -> Key {
+        Key(self.0 & KEY_MASK)
     }
 
-    /// The next tag of this slot, for a bucket of that key. The version wraps around.
-    const fn next(self, fingerprint: u64) -> Self {
-        let version = (self.0 >> FINGERPRINT_BITS).wrapping_add(1);
-        Self(version << FINGERPRINT_BITS | fingerprint)
+    pub(super) fn plan(self) -> Plan {
+        Plan::new((self.0 >> Key::BITS) as usize)
+    }
+
+    /// What the arrival time beside it is stored under.
+    #[inline]
+    pub(super) const fn pad(self) -> Pad {
+        Pad::of(self.0)
     }
 }
 
 impl fmt::Debug for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (version, fingerprint) = (self.0 >> FINGERPRINT_BITS, self.0 & FINGERPRINT_MASK);
-        write!(f, "Tag(version {version}, fingerprint {fingerprint:#x})")
+        write!(f, "Tag(plan {}, key {:#x})", self.0 >> Key::BITS, self.0 & KEY_MASK)
     }
 }
 
-/// The part of a key's hash that tells it from others in its slots. Never 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Fingerprint(u64);
+/// The tag of a pair.
+#[inline]
+pub(super) fn tag_of(pair: &Pair) -> Tag {
+    // Acquire: the word read next is at least as new as the reservation that came before this tag; and a word read again after it, as the
+    // word that came before. Partner: the store in `publish`.
+    Tag(pair[0].load(Ordering::Acquire))
+}
 
-impl Fingerprint {
-    /// Of the low bits; the high ones choose the lines.
-    #[inline]
-    pub(super) const fn of(hash: u64) -> Self {
-        let bits = hash & FINGERPRINT_MASK;
-        Self(if bits == 0 { 1 } else { bits })
-    }
+/// The word of a pair that has that tag.
+#[inline]
+pub(super) const fn word_of(pair: &Pair, tag: Tag) -> WordCell<'_> {
+    WordCell::new(&pair[1], tag.pad())
 }
 
 /// A slot of the table: a pair, and its number, which decides between two claims for one key: the lower one stands.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Slot<'a> {
     pair: &'a Pair,
     pub(super) number: usize,
 }
 
-/// Whose slot a pair is.
-#[inline]
-pub(super) fn tag_of(pair: &Pair) -> Tag {
-    // Acquire: the word read next is at least as new as the reservation that came before this tag. Partner: the store in `publish`.
-    Tag(pair[0].load(Ordering::Acquire))
+/// What a slot held when it was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Held {
+    pub(super) tag: Tag,
+    pub(super) word: Word,
 }
 
-/// A pair's word.
-#[inline]
-pub(super) const fn word_of(pair: &Pair) -> WordCell<'_> {
-    WordCell::new(&pair[1])
+impl Held {
+    /// Whether it was that key's: a bucket, or one on its way.
+    pub(super) fn is_of(self, key: Key) -> bool {
+        self.tag.key() == key && matches!(self.word.kind(), Kind::Live(_) | Kind::Claimed | Kind::Moving(_))
+    }
 }
 
-/// Whether a pair had `tag` when its word was last read, with acquire.
-#[inline]
-pub(super) fn still(pair: &Pair, tag: Tag) -> bool {
-    // Relaxed: ordered behind the word by the word's acquire.
-    pair[0].load(Ordering::Relaxed) == tag.0
+impl PartialEq for Slot<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
 }
 
 impl<'a> Slot<'a> {
-    #[inline]
     pub(super) const fn new(pair: &'a Pair, number: usize) -> Self {
         Self { pair, number }
     }
 
-    #[inline]
-    pub(super) fn word(self) -> WordCell<'a> {
-        word_of(self.pair)
-    }
-
-    /// The number of its line.
     pub(super) const fn line(self) -> usize {
         self.number / SLOTS
     }
 
-    /// Tag and word, together.
-    pub(super) fn content(self) -> (Tag, Word) {
+    pub(super) const fn word(self, tag: Tag) -> WordCell<'a> {
+        word_of(self.pair, tag)
+    }
+
+    /// What the slot holds, if it has that key's tag.
+    ///
+    /// Whoever publishes a claim writes the tag first; so where the tag is another's, there is no claim or bucket of that key.
+    #[inline]
+    pub(super) fn held_for(self, key: Key) -> Option<Held> {
+        if tag_of(self.pair).key() != key {
+            return None;
+        }
+        Some(self.content()).filter(|held| held.is_of(key))
+    }
+
+    /// The word, if it says that there is nothing in the slot; together with any tag, since that means nothing then.
+    #[inline]
+    pub(super) fn free(self, turn: u64) -> Option<Held> {
+        let tag = Tag(0);
+        // Relaxed: what is there to be read is read after the slot is reserved.
+        let word = self.word(tag).content(self.pair[1].load(Ordering::Relaxed));
+        word.is_free(turn).then_some(Held { tag, word })
+    }
+
+    /// What the slot holds: a word, and the tag it goes with.
+    ///
+    /// Word, tag, word: no word that has a tag comes twice in one slot, so where the word is the same before and after, the tag was its.
+    pub(super) fn content(self) -> Held {
+        // Acquire: the tag read next is as new as the word, and a bucket found gone is found with the mark that was raised before it went.
+        // Partners: `publish`, `take`.
+        let stored = || self.pair[1].load(Ordering::Acquire);
+        let mut before = stored();
         loop {
             let tag = tag_of(self.pair);
-            // Acquire: if this word is a later owner's, the tag read next is that owner's too. Partner: `publish`.
-            let word = self.word().load(Ordering::Acquire);
-            if still(self.pair, tag) {
-                return (tag, word);
+            let after = stored();
+            if before == after {
+                return Held { tag, word: self.word(tag).content(after) };
             }
+            before = after;
         }
     }
 
-    /// The word, if the slot is that key's.
-    pub(super) fn word_of(self, fingerprint: Fingerprint) -> Option<Word> {
-        let (tag, word) = self.content();
-        tag.is_of(fingerprint).then_some(word)
+    pub(super) fn tag(self) -> Tag {
+        tag_of(self.pair)
     }
 
-    /// Makes the slot the caller's alone, if its word is still `free`, and says what tag it had.
-    pub(super) fn reserve(self, free: Word) -> Option<Tag> {
-        // Acquire: the last owner's tag is there to be read, and to be followed by ours. Partner: `publish`.
-        // Release: whoever finds the bucket gone finds the table's mark raised. Partners: the loads in `content`.
-        self.word().exchange(free, Word::RESERVED, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        Some(Tag(self.pair[0].load(Ordering::Relaxed)))
+    /// Whatever is there: for a cache to fetch.
+    pub(super) fn glance(self) -> u64 {
+        // Relaxed: not looked at.
+        self.pair[0].load(Ordering::Relaxed)
     }
 
-    /// Hands a reserved slot to everyone, as a claim for a key.
-    pub(super) fn publish(self, old: Tag, fingerprint: Fingerprint, claim: Word) {
+    /// Writes what is there: the first access to a page had better be a write. A read would get the page of zeros that all share, and the write
+    /// after it a page in its place, which every processor has to be told.
+    pub(super) fn touch(self) {
+        // Relaxed: changes nothing, and whether it was zero does not matter.
+        let _ = self.pair[1].compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether the slot has that tag, where its word was read before, with acquire.
+    pub(super) fn has(self, tag: Tag) -> bool {
+        tag_of(self.pair) == tag
+    }
+
+    /// Whether the slot still holds that.
+    pub(super) fn still(self, held: Held) -> bool {
+        self.content() == held
+    }
+
+    /// Makes the slot the caller's alone, if it still holds what had been found there.
+    pub(super) fn reserve(self, held: Held) -> bool {
+        self.take(held, Word::RESERVED)
+    }
+
+    /// Ends what the slot held, and leaves `instead`. Fails if it does not hold that any more.
+    pub(super) fn take(self, held: Held, instead: Word) -> bool {
+        // Acquire: the last owner's tag comes before the next one's. Partner: `publish`.
+        // Release: whoever finds the bucket gone finds the table's mark raised, and what a move says written. Partner: `content`.
+        self.word(held.tag).exchange(held.word, instead, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Hands a reserved slot to everyone, as a claim.
+    pub(super) fn publish(self, tag: Tag, claim: Word) {
         // Release: whoever sees the tag sees the reservation before it. Partner: `tag_of`.
-        self.pair[0].store(old.next(fingerprint.0).0, Ordering::Release);
+        self.pair[0].store(tag.0, Ordering::Release);
         // Release: whoever sees this word, or one that was exchanged for it, sees the tag. Partners:
-        // `content`, `reserve`, and the loads in `Matches::charge` and `WordCell::charge`.
-        self.word().store(claim, Ordering::Release);
+        // `content`, `take`, and the loads in `Matches::charge` and `WordCell::charge`.
+        self.word(tag).store(claim, Ordering::Release);
     }
 
-    /// Gives a reserved slot back as one that holds no bucket and no key.
-    pub(super) fn vacate(self, old: Tag) {
-        // As in `publish`.
-        self.pair[0].store(old.next(0).0, Ordering::Release);
-        self.word().store(Word::live(0), Ordering::Release);
-    }
-
-    /// Ends a claim. Fails if the claim does not stand any more.
-    pub(super) fn drop_claim(self, claim: Word) -> bool {
-        debug_assert_eq!(claim.kind(), Kind::Claimed);
-        // Relaxed: nothing is read on the strength of it, and it leaves the owner's release sequence whole.
-        self.word().exchange(claim, Word::DEAD, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    /// Gives a reserved slot back.
+    pub(super) fn give_back(self) {
+        // Release: whoever reserves it next comes after. Partner: `take`.
+        self.word(Tag(0)).store(Word::DEAD, Ordering::Release);
     }
 }
