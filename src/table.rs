@@ -445,8 +445,10 @@ impl Table {
 
     /// Counts one slot less.
     fn leave(&self) {
-        // Relaxed: a count, on which no other memory depends.
-        self.taken.0.fetch_sub(1, Ordering::Relaxed);
+        // Relaxed: a count, on which no other memory depends. Not below zero: should a thread be suspended between making a bucket live and
+        // ending its move for so long that the bucket is dropped and made anew, then that is taken for one bucket more on its way, and the
+        // count is too low by one.
+        let _ = self.taken.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| Some(taken.saturating_sub(1)));
     }
 
     /// The state of a key's bucket, or of the one it would be given; that is as if never used, if it is full.
@@ -473,7 +475,7 @@ impl Table {
 }
 
 impl Table {
-    /// The buckets there are, line by line.
+    /// The buckets there are, also those on their way, line by line.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (Key, State)> {
         (0..self.shape.load().extent()).flat_map(|line| self.buckets_in(line))
     }
@@ -487,7 +489,7 @@ impl Table {
     fn buckets_in(&self, line: usize) -> impl Iterator<Item = (Key, State)> {
         self.slots(line).filter_map(|slot| {
             let held = slot.content();
-            let tat = held.word.tat()?;
+            let tat = held.word.tat().or_else(|| self.moves.read(slot, held).map(|debt| debt.tat))?;
             let terms = self.plans.read(held.tag.plan())?;
             Some((held.tag.key(), State { ticks: terms.ticks, label: terms.label, tat }))
         })

@@ -69,10 +69,11 @@ impl Table {
                         self.make_live(slot, claim, found.word, &found);
                     }
                 }
-                None => {
-                    let Ok(slot) = self.seat_for(view.now(), view.turn, elapsed, ledger) else { return false };
-                    Self::claim(slot, Tag::new(self.plan_of(key, ledger), key), false, ledger.stamp());
-                }
+                None => match self.seat_for(view.now(), view.turn, elapsed, ledger) {
+                    Ok(slot) => _ = Self::claim(slot, Tag::new(self.plan_of(key, ledger), key), false, ledger.stamp()),
+                    Err(Stuck::Changed) => {}
+                    Err(Stuck::NoRoom) => return false,
+                },
             }
         }
         false
