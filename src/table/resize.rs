@@ -196,16 +196,25 @@ impl Table {
 
     /// Drops every full bucket, takes away every line that is not needed for the others, and gives their memory back.
     pub(crate) fn shrink(&self, elapsed: u64, ledger: impl Ledger) {
-        let mut line = 0;
-        while line < self.shape.load().extent() {
-            for slot in self.slots(line) {
-                self.drop_if_full(slot, elapsed, 0, &ledger);
+        // Buckets on their way first, so that none comes to a line that was looked at.
+        self.for_each_slot(|slot| {
+            let held = slot.content();
+            if matches!(held.word.kind(), Kind::Moving(_)) {
+                self.finish(held.tag.key(), slot, held, elapsed, &ledger);
             }
-            line += 1;
-        }
+        });
+        self.for_each_slot(|slot| _ = self.drop_if_full(slot, elapsed, 0, &ledger));
         // At a fill that the next new key would not change.
         while self.step_down(1, elapsed, &ledger) {}
         self.release(self.shape.load().lines(), 1);
+    }
+
+    fn for_each_slot<'a>(&'a self, mut look: impl FnMut(Slot<'a>)) {
+        let mut line = 0;
+        while line < self.shape.load().extent() {
+            self.slots(line).for_each(&mut look);
+            line += 1;
+        }
     }
 
     /// Gives back the memory of the lines from `keep` on, if there are at least so many.
