@@ -30,6 +30,8 @@ fn main() -> ExitCode {
     let (wide, narrow) = (black_box(Limiter::new(AMPLE)), black_box(Limiter::new(SCARCE)));
     let key = black_box("tenant-42");
     _ = (scarce.check(), narrow.check(key), wide.check(key));
+    wide.set_quota("own", Quota::per_second(900_000_000)).expect("one key");
+    _ = wide.check("own");
     match path.as_str() {
         "nothing" => counted(calls, at),
         "clock" => counted(calls, |_| MonotonicClock::new().now()),
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         "limiter-check_at-allowed" => counted(calls, |call| wide.check_at(key, 1, at(call))),
         "limiter-check_at-denied" => counted(calls, |call| narrow.check_at(key, 1, at(call))),
         "limiter-check_at-u64" => counted(calls, |call| wide.check_at(&7_u64, 1, at(call))),
+        "limiter-check_at-own-quota" => counted(calls, |call| wide.check_at("own", 1, at(call))),
         "limiter-check_at-new" => counted(calls, |call| narrow.check_at(&call, 1, at(call))),
         other => {
             eprintln!("no such path: {other}");

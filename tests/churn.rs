@@ -87,6 +87,10 @@ struct Churn {
     calls: AtomicU64,
     /// Changes to the second quota, by key.
     changes: [AtomicU64; WATCHED],
+    /// Calls admitted, by key.
+    admitted: [AtomicU64; WATCHED],
+    /// Whether no thread changes quotas.
+    quotas_stay: bool,
     no_room: AtomicU64,
     stuck: AtomicU64,
     defaults: AtomicU64,
@@ -100,7 +104,7 @@ const THREADS: usize = WATCHERS + FLOODERS + 2;
 type Keyed = (usize, Admission);
 
 impl Churn {
-    fn new(max_keys: usize, seed: u64, times: usize) -> Self {
+    fn new(max_keys: usize, seed: u64, times: usize, quotas_stay: bool) -> Self {
         let clock = ManualClock::new();
         let limiter =
             Limiter::builder(DEFAULTS[0]).max_keys(max_keys).overflow(Overflow::DenyNew).clock(clock.clone()).hasher(Seeded(seed)).build();
@@ -115,6 +119,8 @@ impl Churn {
             at_work: AtomicUsize::new(WATCHERS + FLOODERS),
             calls: zero(),
             changes: [(); WATCHED].map(|()| zero()),
+            admitted: [(); WATCHED].map(|()| zero()),
+            quotas_stay,
             no_room: zero(),
             stuck: zero(),
             defaults: zero(),
@@ -133,6 +139,27 @@ impl Churn {
             }
         }
         Vec::new()
+    }
+
+    /// Whether all has gone on that is to be tested together. Asked now and then: the figures are added up.
+    fn is_enough(&self) -> bool {
+        let stats = self.limiter.stats();
+        let changed = self.quotas_stay || self.defaults.load(Ordering::Relaxed) > 3;
+        let admitted = self.admitted.iter().all(|admitted| admitted.load(Ordering::Relaxed) > 0);
+        stats.grown > 64 && stats.shrunk > 64 && stats.evicted_full > 100 && changed && admitted
+    }
+
+    /// The numbers of a thread's calls: so many, and more, if not enough has gone on by then, up to a bound that only a scheduler which never
+    /// runs one of the threads would let it reach.
+    fn numbers(&self) -> impl Iterator<Item = usize> {
+        let least = 20_000 * self.times;
+        (0..1_000 * least).take_while(move |&number| {
+            let over = number >= least;
+            if over {
+                thread::yield_now();
+            }
+            !over || number % 1_000 != 0 || !self.is_enough()
+        })
     }
 
     fn is_at_work(&self) -> bool {
@@ -175,12 +202,15 @@ impl Churn {
 
     fn watch(&self, random: &mut Random) -> Vec<Keyed> {
         let mut admitted = Vec::new();
-        for _ in 0..20_000 * self.times {
+        for _ in self.numbers() {
             let key = usize::try_from(random.below(WATCHED as u64)).expect("a few keys");
             let tokens = if random.below(8) == 0 { random.below(30) + 1 } else { 1 };
             let at = stamp(&self.clock, DEFAULTS[0], random);
             match self.limiter.check_at(&key, tokens, at) {
-                Ok(_) => admitted.push((key, Admission { at: at.as_nanos(), tokens })),
+                Ok(_) => {
+                    self.admitted[key].fetch_add(1, Ordering::Relaxed);
+                    admitted.push((key, Admission { at: at.as_nanos(), tokens }));
+                }
                 Err(denied) if denied.reason() == Reason::NoRoom => _ = self.no_room.fetch_add(1, Ordering::Relaxed),
                 Err(_) => {}
             }
@@ -192,7 +222,7 @@ impl Churn {
     /// New keys in waves: each is called a few times, and then never again.
     fn flood(&self, thread: usize, random: &mut Random) -> Vec<Keyed> {
         let pinned = self.limiter.pin();
-        for number in 0..20_000 * self.times {
+        for number in self.numbers() {
             let key = ("flood", thread, number - usize::try_from(random.below(4)).expect("small").min(number));
             let tokens = random.below(50) + 1;
             _ = if number % 2 == 0 { pinned.check_n(&key, tokens) } else { self.limiter.check_n(&key, tokens) };
@@ -223,7 +253,7 @@ impl Churn {
 fn watched_keys_keep_the_promise_whatever_goes_on_around_them() {
     let times = env::var("CHURN_TIMES").map_or(1, |times| times.parse().expect("a number"));
     for (max_keys, seed) in [(1 << 16, 1), (1_000, 2)] {
-        let churn = Churn::new(max_keys, seed, times);
+        let churn = Churn::new(max_keys, seed, times, false);
         let least = churn.limiter.stats().slots;
         let admitted = gather(THREADS, &churn.clock, DEFAULTS[0], |thread| churn.work(thread));
         let mut each = vec![Vec::new(); WATCHED];
@@ -232,11 +262,12 @@ fn watched_keys_keep_the_promise_whatever_goes_on_around_them() {
         }
         let stats = churn.limiter.stats();
         println!("{stats:?}, {:?}, no room {:?}, stuck {:?}", churn.changes, churn.no_room, churn.stuck);
-        // How much else went on is up to the scheduler.
-        assert!(stats.grown > 64, "too little went on: {stats:?}");
-        assert!(each.iter().any(|admitted| !admitted.is_empty()), "no watched key was admitted");
+        assert!(stats.grown > 64 && stats.shrunk > 64 && stats.evicted_full > 100, "too little went on: {stats:?}");
+        let defaults = churn.defaults.load(Ordering::Relaxed);
+        assert!(defaults > 3, "{defaults} changes of the default");
         for (key, mut admitted) in each.into_iter().enumerate() {
             let (fate, changes) = (fate(key), churn.changes[key].load(Ordering::Relaxed));
+            assert!(!admitted.is_empty());
             let beyond = excess(fate.quota(), &mut admitted);
             let forgiven = i128::from(fate.forgiven()) * i128::from(changes);
             assert!(beyond <= forgiven, "key {key}, {fate:?}, {changes} changes: {beyond} tokens beyond the promise, {forgiven} forgiven");
@@ -250,7 +281,7 @@ fn watched_keys_keep_the_promise_whatever_goes_on_around_them() {
 fn no_debt_is_lost_while_the_table_grows_and_shrinks() {
     let times: usize = env::var("CHURN_TIMES").map_or(1, |times| times.parse().expect("a number"));
     for seed in 3..5 {
-        let churn = Churn::new(1 << 16, seed, times);
+        let churn = Churn::new(1 << 16, seed, times, true);
         let least = churn.limiter.stats().slots;
         let admitted = gather(THREADS, &churn.clock, DEFAULTS[0], |thread| if thread == 1 { Vec::new() } else { churn.work(thread) });
         let mut each = vec![Vec::new(); WATCHED];
@@ -259,8 +290,7 @@ fn no_debt_is_lost_while_the_table_grows_and_shrinks() {
         }
         let stats = churn.limiter.stats();
         println!("{stats:?}, no room {:?}", churn.no_room);
-        // How much else went on is up to the scheduler.
-        assert!(stats.grown > 64, "too little went on: {stats:?}");
+        assert!(stats.grown > 64 && stats.shrunk > 64 && stats.evicted_full > 100, "too little went on: {stats:?}");
         for (key, mut admitted) in each.into_iter().enumerate() {
             let quota = if fate(key) == Fate::Fixed { FIXED } else { DEFAULTS[0] };
             assert_eq!(excess(quota, &mut admitted), 0, "key {key}: tokens beyond the promise");

@@ -153,7 +153,7 @@ impl Table {
         dropped
     }
 
-    /// In passing, now and then: drops a few buckets that have been full for long, and takes a few lines away if too few slots are taken.
+    /// In passing, now and then: drops a few buckets that have been full for long, finishes moves that were left, and takes a few lines away if too few slots are taken.
     pub(crate) fn tend(&self, elapsed: u64, ledger: impl Ledger) {
         self.sweep(elapsed, &ledger);
         self.step_down(SPARSE, elapsed, &ledger);
@@ -177,6 +177,7 @@ impl Table {
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         for line in (from..now.lines()).take(TENDED_LINES) {
             for slot in self.slots(line) {
+                self.finish_if_moving(slot, elapsed, ledger);
                 self.drop_if_full(slot, elapsed, REST_NS, ledger);
             }
         }
@@ -197,19 +198,23 @@ impl Table {
     /// Drops every full bucket, takes away every line that is not needed for the others, and gives their memory back.
     pub(crate) fn shrink(&self, elapsed: u64, ledger: impl Ledger) {
         // Buckets on their way first, so that none comes to a line that was looked at.
-        self.for_each_slot(|slot| {
-            let held = slot.content();
-            if matches!(held.word.kind(), Kind::Moving(_)) {
-                self.finish(held.tag.key(), slot, held, elapsed, &ledger);
-            }
-        });
+        self.for_each_slot(|slot| self.finish_if_moving(slot, elapsed, &ledger));
         self.for_each_slot(|slot| _ = self.drop_if_full(slot, elapsed, 0, &ledger));
         // At a fill that the next new key would not change.
         while self.step_down(1, elapsed, &ledger) {}
         self.release(self.shape.load().lines(), 1);
     }
 
-    fn for_each_slot<'a>(&'a self, mut look: impl FnMut(Slot<'a>)) {
+    /// Finishes a move that its thread has left under way for want of room.
+    fn finish_if_moving(&self, slot: Slot<'_>, elapsed: u64, ledger: &impl Ledger) {
+        let held = slot.content();
+        if matches!(held.word.kind(), Kind::Moving(_)) {
+            self.finish(held.tag.key(), slot, held, elapsed, ledger);
+        }
+    }
+
+    /// Looks at every slot, line by line, also in lines that come to be used meanwhile.
+    pub(super) fn for_each_slot<'a>(&'a self, mut look: impl FnMut(Slot<'a>)) {
         let mut line = 0;
         while line < self.shape.load().extent() {
             self.slots(line).for_each(&mut look);

@@ -43,7 +43,8 @@ impl Table {
         let claim = Self::claim(to, Tag::new(plan, key), false, stamp);
         let found = self.scan(key, to, claim, &view, ledger);
         if !found.is_some_and(|found| self.make_live(to, claim, found.word, &found)) {
-            // The bucket is wherever another thread has put it; or nowhere yet, and if there is no room, the key's next call will see to it.
+            // The bucket is wherever another thread has put it; or nowhere yet, and if there is no room, the key's next call will see to it,
+            // or whoever comes by.
             self.finish(key, from, moving, elapsed, ledger);
         }
         Ok(())
@@ -137,13 +138,8 @@ impl Table {
     pub(crate) fn replan_all(&self, elapsed: u64, ledger: impl Ledger) -> Result<(), Stuck> {
         // SeqCst: as in `replan`.
         fence(Ordering::SeqCst);
-        let (mut line, mut result) = (0, Ok(()));
-        while line < self.shape.load().extent() {
-            for slot in self.slots(line) {
-                result = self.replan_slot(slot, elapsed, &ledger).and(result);
-            }
-            line += 1;
-        }
+        let mut result = Ok(());
+        self.for_each_slot(|slot| result = self.replan_slot(slot, elapsed, &ledger).and(result));
         result
     }
 
