@@ -8,11 +8,11 @@
 //!   all has. No state lies between, for a check to wait in or to help out of; a setter that stalls holds up other setters only.
 //! - **A side is written only while the word names the other one.** So a word and its terms belong together if the word has stood while
 //!   they were read. A check finds out as it exchanges the word or, where it denies, by looking again.
-//! - **No word comes twice.** Under one set of terms the arrival time only rises; each set stores it under a pad of its own, which leaves a
-//!   chance of one in 2<sup>63</sup> (see [`Pad`]). So a word that still stands has stood: a thread that slept through two changes, with terms
-//!   that have been written over, fails to exchange it.
+//! - **No word means two things.** Each set of terms stores the arrival time under a pad of its own, which leaves a chance of one in
+//!   2<sup>63</sup> (see [`Pad`]). So a thread that slept through two changes, with terms that have been written over, fails to exchange the
+//!   word. Under one set of terms a word may come again, when tokens are given back: then the bucket owes again what it owed.
 
-use crate::decision::{Answer, Ask};
+use crate::decision::{Answer, Ask, Call};
 use crate::sync::{AtomicU64, Ordering};
 use crate::ticks::{TICKS_WORDS, Ticks};
 use crate::word::{Pad, Verdict, Word};
@@ -94,11 +94,11 @@ impl Account {
         &self.sides[usize::from(stored >= SECOND)]
     }
 
-    /// Decides, and charges. Lock-free: an exchange is lost only to another thread's success.
+    /// Decides, and changes the word. Lock-free: an exchange is lost only to another thread's success.
     ///
     /// A denial writes nothing.
     #[inline]
-    pub(crate) fn charge(&self, elapsed: u64, n: u64) -> (Ask, Answer) {
+    pub(crate) fn decide(&self, call: Call) -> (Ask, Answer) {
         // Acquire: the terms are those of this word, or of a later change. Partner: the exchange in `change`, whose release sequence the
         // exchange below goes on.
         let mut stored = self.word.load(Ordering::Acquire);
@@ -106,11 +106,11 @@ impl Account {
             let side = self.side(stored);
             let pad = side.pad();
             // If a change has been at these numbers, they may not fit together: then nothing comes of what is worked out from them.
-            let ask = Ask::new(side.ticks(), elapsed, n);
+            let ask = Ask::new(side.ticks(), call);
             stored = match Word::unpadded(stored, pad).decide(&ask) {
-                Verdict::Charge { debt, word } => {
+                Verdict::Change { debt, word } => {
                     // Relaxed: the word's own modification order decides. If a number read above was of a later change, this comes after
-                    // the exchange that left the side, and fails, as no word comes twice.
+                    // the exchange that left the side, and fails, as that word is not seen again.
                     // Acquire on failure: as above.
                     match self.word.compare_exchange(stored, word.padded(pad), Ordering::Relaxed, Ordering::Acquire) {
                         Ok(_) => return (ask, Answer::allowed(debt)),
@@ -146,7 +146,7 @@ impl Account {
     }
 
     /// Puts the bucket under other terms. What it owes when `elapsed` says it goes on owing, in tokens, up to the new burst. Lock-free, as
-    /// [`charge`](Self::charge) is.
+    /// [`decide`](Self::decide) is.
     ///
     /// Called by one thread at a time, and never twice with a number, nor with 0.
     pub(crate) fn change(&self, to: &Terms, number: u64, elapsed: impl Fn() -> u64) {
@@ -160,7 +160,7 @@ impl Account {
             // The word is read first, then the clock: if the word still stands after that, whoever was charged under the old terms had read the
             // clock before.
             let tat = converted(Word::unpadded(stored, old_pad), &old, &to.ticks, elapsed());
-            // Release: the terms were written before. Partners: the loads of the word in `charge` and `read`.
+            // Release: the terms were written before. Partners: the loads of the word in `decide` and `read`.
             match self.word.compare_exchange(stored, tat.padded(pad), Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => stored = now,
@@ -174,6 +174,6 @@ fn converted(word: Word, from: &Ticks, to: &Ticks, elapsed: u64) -> Word {
     let full_at = word.tat().unwrap_or(0);
     Word::live(match full_at.saturating_sub(from.at(elapsed)) {
         0 => to.at(from.moment(full_at)),
-        debt => to.at(elapsed) + to.converted(debt, from),
+        debt => to.converted(elapsed, debt, from),
     })
 }

@@ -5,10 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::account::{Account, SIDE_WORDS, Terms};
 use crate::clock::{Clock, Instant, MonotonicClock};
-use crate::decision::{Allowed, Denied, Peek};
+use crate::decision::{Act, Allowed, Call, Denied, Peek};
 use crate::quota::Quota;
 use crate::sync::AtomicU64;
 use crate::ticks::LEEWAY_NS;
+use crate::token_bucket::{Sealed, TokenBucket};
 
 /// One token bucket, shared by reference between any number of threads.
 ///
@@ -89,8 +90,7 @@ impl<C: Clock> Bucket<C> {
     /// As for [`check_n`](Self::check_n).
     #[inline]
     pub fn check_at(&self, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        let (ask, answer) = self.account.charge(elapsed(now, self.origin), n);
-        ask.result(answer)
+        self.act(Act::Take, n, now)
     }
 
     /// The bucket's state now. Charges nothing.
@@ -108,9 +108,10 @@ impl<C: Clock> Bucket<C> {
 
     /// Gives the bucket another quota, while other threads check it.
     ///
-    /// What it owes at this moment it goes on owing, in tokens (rounded up to a tick of the new quota), up to the new burst: what is owed beyond
-    /// that is forgiven. From here on it refills at the new rate. So a raised limit helps at once, and no wait under the old rate lives on.
-    /// A full bucket stays full.
+    /// What it owes at this moment it goes on owing, in tokens (rounded up to a tick of the new quota), up to the new burst: what was taken beyond
+    /// that is forgiven. What was owed beyond the old burst, because it was booked or charged afterwards, stays owed. From here on it refills at the
+    /// new rate. So a raised limit helps at once, and no wait under the old rate lives on, except for those who were told it: a reservation is due
+    /// when it said. A full bucket stays full.
     ///
     /// Calls that run meanwhile are decided under the old quota or the new one, never under a mixture. When this returns, the old one is gone.
     ///
@@ -146,6 +147,25 @@ impl<C: Clock> Bucket<C> {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         *changes += 1;
         self.account.change(&terms(quota), *changes, || elapsed(self.clock.now(), self.origin));
+    }
+}
+
+impl<C: Clock> TokenBucket for Bucket<C> {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn look_at(&self, n: u64, now: Instant) -> Result<Allowed, Denied> {
+        let (word, terms) = self.account.read();
+        word.look(terms.ticks, Call { act: Act::Take, n, elapsed: elapsed(now, self.origin) })
+    }
+}
+
+impl<C: Clock> Sealed for Bucket<C> {
+    #[inline]
+    fn act(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
+        let (ask, answer) = self.account.decide(Call { act, n, elapsed: elapsed(now, self.origin) });
+        ask.result(answer)
     }
 }
 

@@ -5,16 +5,43 @@ use core::time::Duration;
 
 use crate::ticks::Ticks;
 
-/// One call to decide: `n` tokens at one time, under one quota.
+/// What is to become of a call's tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// They are taken if they are there.
+    Take,
+    /// They are taken if they will be there within so many nanoseconds.
+    Book { within: u64 },
+    /// They were used already, and are taken whether they are there or not.
+    Charge,
+    /// They were taken and not used, and come back: as many as are still owed.
+    GiveBack,
+}
+
+impl Act {
+    /// Whether it counts as a call that is allowed or denied.
+    #[inline]
+    pub(crate) const fn is_counted(self) -> bool {
+        matches!(self, Self::Take | Self::Book { .. })
+    }
+}
+
+/// One call: what becomes of `n` tokens, so many nanoseconds after the origin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) act: Act,
+    pub(crate) n: u64,
+    pub(crate) elapsed: u64,
+}
+
+/// A call to decide under one quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     ticks: Ticks,
-    /// Nanoseconds since the origin.
-    pub(crate) elapsed: u64,
-    /// The same in ticks.
+    pub(crate) call: Call,
+    /// When it is, in ticks.
     pub(crate) now: u64,
-    pub(crate) n: u64,
-    /// What the call costs in ticks; `None` if that is more than the burst.
+    /// What the tokens cost in ticks; `None` if that is more than the burst.
     pub(crate) cost: Option<u64>,
 }
 
@@ -40,8 +67,8 @@ impl Answer {
 
 impl Ask {
     #[inline]
-    pub(crate) const fn new(ticks: Ticks, elapsed: u64, n: u64) -> Self {
-        Self { ticks, elapsed, now: ticks.at(elapsed), n, cost: ticks.cost(n) }
+    pub(crate) const fn new(ticks: Ticks, call: Call) -> Self {
+        Self { ticks, call, now: ticks.at(call.elapsed), cost: ticks.cost(call.n) }
     }
 
     /// How ticks are counted under its quota.
@@ -49,24 +76,31 @@ impl Ask {
         &self.ticks
     }
 
-    /// What the whole burst costs.
+    /// The most that may be owed after the call, if it is to be allowed: the whole burst, and what is refilled before it must be there.
     #[inline]
-    pub(crate) const fn span(&self) -> u64 {
-        self.ticks.span()
+    pub(crate) const fn most(&self) -> u64 {
+        match self.call.act {
+            Act::Book { within } => self.ticks.at(self.call.elapsed.saturating_add(within)) - self.now + self.ticks.span(),
+            _ => self.ticks.span(),
+        }
+    }
+
+    /// What the tokens cost in ticks, more than the burst or not.
+    pub(crate) const fn price(&self) -> u64 {
+        self.ticks.price(self.call.n)
     }
 
     #[inline]
     pub(crate) const fn result(&self, answer: Answer) -> Result<Allowed, Denied> {
-        let level = self.level(answer.debt);
+        let level = Level { ticks: self.ticks, elapsed: self.call.elapsed, debt: answer.debt };
+        let within = match self.call.act {
+            Act::Book { within } => within,
+            _ => 0,
+        };
         match answer.denied {
             None => Ok(Allowed { level }),
-            Some(reason) => Err(Denied { level, n: self.n, reason }),
+            Some(reason) => Err(Denied { level, n: self.call.n, within, reason }),
         }
-    }
-
-    #[inline]
-    const fn level(&self, debt: u64) -> Level {
-        Level { ticks: self.ticks, elapsed: self.elapsed, debt }
     }
 }
 
@@ -90,6 +124,14 @@ impl Level {
 
     const fn reset_after(&self) -> Duration {
         if self.debt == 0 { Duration::ZERO } else { self.wait(self.debt) }
+    }
+
+    /// How long until no more is owed than `tokens` leave of the burst. `None`: never, the burst has not so many.
+    const fn wait_for(&self, tokens: u64) -> Option<Duration> {
+        match self.ticks.cost(tokens) {
+            Some(cost) => Some(self.wait((self.debt + cost).saturating_sub(self.ticks.span()))),
+            None => None,
+        }
     }
 }
 
@@ -116,6 +158,11 @@ impl Allowed {
     pub const fn reset_after(&self) -> Duration {
         self.level.reset_after()
     }
+
+    /// How long until what was taken is there.
+    pub(crate) const fn wait(&self) -> Duration {
+        self.level.wait(self.level.debt.saturating_sub(self.level.ticks.span()))
+    }
 }
 
 impl fmt::Debug for Allowed {
@@ -132,7 +179,8 @@ impl fmt::Debug for Allowed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The bucket holds fewer tokens than asked for. A wait of [`retry_after`](Denied::retry_after) helps.
+    /// The bucket holds fewer tokens than asked for, nor will it hold them within the wait that was offered, if one was. A wait of
+    /// [`retry_after`](Denied::retry_after) helps.
     OverQuota,
     /// More tokens than the burst were asked for. No wait helps.
     OverBurst,
@@ -142,6 +190,9 @@ pub enum Reason {
     /// Under either policy also where, for that moment, other threads are setting up every slot that the key could have; then the call may be
     /// tried again at once. In a limiter of a few keys that happens now and then, in a larger one hardly ever.
     NoRoom,
+    /// The tokens would be there within the wait that was offered, but as many wait already as [may](crate::Waiters). After
+    /// [`retry_after`](Denied::retry_after) no wait is needed.
+    TooManyWaiters,
 }
 
 /// A denied call. Nothing was charged, and nobody after it is delayed by it.
@@ -151,6 +202,8 @@ pub enum Reason {
 pub struct Denied {
     level: Level,
     n: u64,
+    /// Nanoseconds that the caller would have waited.
+    within: u64,
     reason: Reason,
 }
 
@@ -159,8 +212,23 @@ impl Denied {
     pub const fn remaining(&self) -> u64 {
         match self.reason {
             Reason::NoRoom => 0,
-            Reason::OverQuota | Reason::OverBurst => self.level.remaining(),
+            _ => self.level.remaining(),
         }
+    }
+
+    /// The same for so many tokens more than there are.
+    pub(crate) const fn of(self, n: u64) -> Self {
+        let reason = match (self.reason, self.level.ticks.cost(n)) {
+            (Reason::NoRoom, _) => Reason::NoRoom,
+            (_, Some(_)) => Reason::OverQuota,
+            (_, None) => Reason::OverBurst,
+        };
+        Self { n, reason, ..self }
+    }
+
+    /// The same for another reason.
+    pub(crate) const fn because(self, reason: Reason) -> Self {
+        Self { reason, ..self }
     }
 
     /// The burst, in tokens.
@@ -188,9 +256,10 @@ impl Denied {
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.reason {
             Reason::NoRoom => Some(self.level.reset_after()),
-            Reason::OverQuota | Reason::OverBurst => match self.level.ticks.cost(self.n) {
-                // Admitted once the debt is at most `span - cost`.
-                Some(cost) => Some(self.level.wait((self.level.debt + cost).saturating_sub(self.level.ticks.span()))),
+            _ => match self.level.wait_for(self.n) {
+                // A wait of a `Duration`'s most is longer than anyone offers.
+                Some(Duration::MAX) => Some(Duration::MAX),
+                Some(wait) => Some(wait.saturating_sub(Duration::from_nanos(self.within))),
                 None => None,
             },
         }
@@ -214,6 +283,13 @@ impl fmt::Display for Denied {
         let (n, limit, left) = (self.n, self.limit(), self.remaining());
         match (self.reason, self.retry_after()) {
             (Reason::NoRoom, Some(wait)) => write!(f, "no room for another key; a place may be free in {wait:?}"),
+            (Reason::TooManyWaiters, Some(wait)) => {
+                write!(f, "rate limited: {n} asked for, {left} of {limit} left, and as many wait as may; retry after {wait:?}")
+            }
+            (_, Some(wait)) if self.within > 0 => {
+                let within = Duration::from_nanos(self.within);
+                write!(f, "rate limited: {n} asked for within {within:?}, {left} of {limit} left; retry after {wait:?}")
+            }
             (_, Some(wait)) => write!(f, "rate limited: {n} asked for, {left} of {limit} left; retry after {wait:?}"),
             (_, None) => write!(f, "{n} asked for, but the burst is {limit}: no wait will help, ask for at most {limit}"),
         }
@@ -234,10 +310,10 @@ pub struct Peek {
 impl Peek {
     /// The state of a bucket whose arrival time is `tat`.
     pub(crate) const fn at(ticks: Ticks, elapsed: u64, tat: u64) -> Self {
-        let ask = Ask::new(ticks, elapsed, 0);
-        let level = ask.level(tat.saturating_sub(ask.now));
+        let now = ticks.at(elapsed);
+        let level = Level { ticks, elapsed, debt: tat.saturating_sub(now) };
         // A word that was never written has no time at which it became full.
-        let full_for = if tat != 0 && level.debt == 0 { Some(ask.now - tat) } else { None };
+        let full_for = if tat != 0 && level.debt == 0 { Some(now - tat) } else { None };
         Self { level, full_for }
     }
 

@@ -54,24 +54,39 @@ mod bucket;
 mod clock;
 mod decision;
 mod indices;
+mod lease;
 mod limiter;
+mod limits;
 mod plans;
 mod quota;
+mod receipt;
 mod register;
+mod several;
 mod sync;
 mod table;
 mod ticks;
+mod token_bucket;
+mod verbs;
+mod wait;
 mod word;
 
 pub use bucket::Bucket;
 pub use clock::{Clock, CoarseClock, Instant, ManualClock, MonotonicClock};
 pub use decision::{Allowed, Denied, Peek, Reason};
+pub use lease::Lease;
 pub use limiter::{
-    BucketState, BuildError, ChangeError, DEFAULT_MAX_KEYS, KeyHasher, Limiter, LimiterBuilder, MOST_MAX_KEYS, MOST_OWN_QUOTAS, Pinned,
-    Stats,
+    BucketState, BuildError, ChangeError, DEFAULT_MAX_KEYS, KeyBucket, KeyHasher, Limiter, LimiterBuilder, MOST_MAX_KEYS, MOST_OWN_QUOTAS,
+    Pinned, Stats,
 };
+pub use limits::{Limits, LimitsBuilder};
 pub use quota::{ParseQuotaError, Quota, QuotaError};
+pub use receipt::Receipt;
+pub use several::{DeniedBy, check_all};
 pub use table::Overflow;
+pub use token_bucket::TokenBucket;
+#[cfg(feature = "tokio")]
+pub use wait::TokioSleep;
+pub use wait::{Acquire, MaxWait, Reservation, Sleep, Waiters};
 
 // The documents' own link targets are files; these come first, and so are the ones used here.
 #[doc = "[benchmarks]: crate::benchmarks\n[the table's protocol]: crate::table_protocol\n\n"]

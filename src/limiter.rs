@@ -5,6 +5,7 @@ mod builder;
 mod directory;
 mod hash;
 mod inspect;
+mod key_bucket;
 mod pinned;
 mod quotas;
 mod stripe;
@@ -15,13 +16,14 @@ use std::sync::Mutex;
 
 use crate::bucket::elapsed;
 use crate::clock::{Clock, Instant, MonotonicClock};
-use crate::decision::{Allowed, Answer, Ask, Denied, Peek};
+use crate::decision::{Act, Allowed, Answer, Ask, Call, Denied, Peek};
 use crate::quota::Quota;
-use crate::table::{Call, Key, Table};
+use crate::table::{Key, Table};
 
 pub use builder::{BuildError, DEFAULT_MAX_KEYS, LimiterBuilder, MOST_MAX_KEYS};
 pub use hash::KeyHasher;
 pub use inspect::{BucketState, Stats};
+pub use key_bucket::KeyBucket;
 pub use pinned::Pinned;
 pub use quotas::{ChangeError, MOST_OWN_QUOTAS};
 
@@ -110,7 +112,7 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     /// [`Denied`] when fewer than `n` tokens are there, or `n` is more than the burst. Nothing is charged then.
     #[inline]
     pub fn check_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<Allowed, Denied> {
-        self.decide(key, n, || self.clock.now(), &self.books)
+        self.decide(self.key(key), Act::Take, n, || self.clock.now(), &self.books)
     }
 
     /// [`check_n`](Self::check_n) at a time already read from the limiter's clock: one reading can serve many checks.
@@ -119,22 +121,23 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     /// As for [`check_n`](Self::check_n).
     #[inline]
     pub fn check_at<K: Hash + ?Sized>(&self, key: &K, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        self.decide(key, n, || now, &self.books)
+        self.decide(self.key(key), Act::Take, n, || now, &self.books)
     }
+}
 
+impl<C: Clock, S> Limiter<C, S> {
     #[expect(
         clippy::inline_always,
         reason = "out of line, spilled registers wait for the locked exchange: a check takes half as long again"
     )]
     #[inline(always)]
-    fn decide<K: Hash + ?Sized>(&self, key: &K, n: u64, now: impl FnOnce() -> Instant, books: impl Pages) -> Result<Allowed, Denied> {
-        let key = self.key(key);
+    fn decide(&self, key: Key, act: Act, n: u64, now: impl FnOnce() -> Instant, books: impl Pages) -> Result<Allowed, Denied> {
         // Now, and not with the answer: this store is done while the clock is read, and the exchange need not wait for it.
-        if books.mine().called() {
+        if act.is_counted() && books.mine().called() {
             self.tend(books);
         }
-        let (ask, answer) = self.table.check_first(key, n, || elapsed(now(), self.origin));
-        let Some(answer) = answer else { return self.decide_beyond(key, Call { elapsed: ask.elapsed, n }, books) };
+        let (ask, answer) = self.table.check_first(key, act, n, || elapsed(now(), self.origin));
+        let Some(answer) = answer else { return self.decide_beyond(key, ask.call, books) };
         Self::answer(&ask, answer, books)
     }
 
@@ -148,7 +151,7 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
 
     #[inline]
     fn answer(ask: &Ask, answer: Answer, books: impl Pages) -> Result<Allowed, Denied> {
-        if answer.denied.is_some() {
+        if answer.denied.is_some() && ask.call.act.is_counted() {
             books.mine().denied();
         }
         ask.result(answer)
@@ -156,14 +159,11 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
 
     #[cold]
     fn tend(&self, books: impl Pages) {
-        self.table.tend(elapsed(self.clock.now(), self.origin), books);
+        self.table.tend(self.elapsed(), books);
     }
 
-    /// The state of the key's bucket now. Charges nothing and creates nothing.
-    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Peek {
-        let elapsed = elapsed(self.clock.now(), self.origin);
-        let state = self.table.peek(self.key(key), elapsed, &self.books);
-        Peek::at(state.ticks, elapsed, state.tat)
+    fn elapsed(&self) -> u64 {
+        elapsed(self.clock.now(), self.origin)
     }
 
     /// Drops every full bucket, gives the memory that the others do not need back to the operating system, and leaves room for a third more.
@@ -173,7 +173,14 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     ///
     /// Memory goes back on Linux. Elsewhere it stays with the limiter, and is used again.
     pub fn shrink(&self) {
-        self.table.shrink(elapsed(self.clock.now(), self.origin), &self.books);
+        self.table.shrink(self.elapsed(), &self.books);
+    }
+}
+
+impl<C: Clock, S: BuildHasher> Limiter<C, S> {
+    /// The state of the key's bucket now. Charges nothing and creates nothing.
+    pub fn peek<K: Hash + ?Sized>(&self, key: &K) -> Peek {
+        self.bucket(key).peek()
     }
 }
 

@@ -29,6 +29,15 @@ impl Register {
         self.0.fetch_add(value, Ordering::Relaxed)
     }
 
+    /// Adds one if that leaves no more than `most`, and says whether it did.
+    pub(crate) fn add_below(&self, most: u64) -> bool {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| Some(before + 1).filter(|_| before < most)).is_ok()
+    }
+
+    pub(crate) fn subtract(&self, value: u64) {
+        self.0.fetch_sub(value, Ordering::Relaxed);
+    }
+
     pub(crate) fn add_saturating(&self, value: u64) {
         // The closure always returns a value, so there is no error to see.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| Some(before.saturating_add(value)));

@@ -28,7 +28,7 @@ mod travel;
 
 use core::fmt;
 
-use crate::decision::{Answer, Ask, Reason};
+use crate::decision::{Act, Answer, Ask, Call, Reason};
 use crate::plans::{Label, Plan, Plans, Standing};
 use crate::sync::{AtomicU64, FEWEST_LINES, Line, Lines, Ordering, Pair, STEP_LINES, fence, spin_loop};
 use crate::ticks::Ticks;
@@ -97,13 +97,6 @@ impl Key {
         // Odd, so that it loses nothing; 2^64 divided by the golden ratio, so that it mixes well (Knuth, TAOCP 3, section 6.4).
         [self.0, self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16]
     }
-}
-
-/// A call: `n` tokens, so many nanoseconds after the origin.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
-    pub(crate) elapsed: u64,
-    pub(crate) n: u64,
 }
 
 /// A bucket's state under its quota.
@@ -205,13 +198,13 @@ impl Table {
     /// instructions are done nor much ahead of younger ones, so the cache miss and the reading had better be under way together.
     #[expect(clippy::inline_always, reason = "see `Limiter::decide`")]
     #[inline(always)]
-    pub(crate) fn check_first(&self, key: Key, n: u64, elapsed: impl FnOnce() -> u64) -> (Ask, Option<Answer>) {
+    pub(crate) fn check_first(&self, key: Key, act: Act, n: u64, elapsed: impl FnOnce() -> u64) -> (Ask, Option<Answer>) {
         let standing = self.plans.standing();
         let tag = Tag::new(standing.plan(), key);
         let shape = self.shape.load();
         let [first, second] = key.homes();
         let found = self.find(shape.line(first), tag).or_else(|| self.find(shape.line(second), tag));
-        let ask = Ask::new(self.plans.default_ticks(standing), elapsed(), n);
+        let ask = Ask::new(self.plans.default_ticks(standing), Call { act, n, elapsed: elapsed() });
         let answer = found.and_then(|pair| self.charge_default(pair, tag, standing, &ask));
         (ask, answer)
     }
@@ -302,7 +295,7 @@ impl Table {
         if self.is_replaced(plan) && self.resettle(slot, held, call.elapsed, ledger) != Err(Stuck::NoRoom) {
             return None;
         }
-        let ask = Ask::new(terms.ticks, call.elapsed, call.n);
+        let ask = Ask::new(terms.ticks, call);
         let stands = || slot.has(held.tag) && self.plans.holds(plan, &terms);
         let answer = slot.word(held.tag).charge(&ask, stands)?;
         Some((ask, answer))
@@ -313,7 +306,7 @@ impl Table {
     fn enter(&self, key: Key, view: &View, moving: bool, call: Call, ledger: &impl Ledger) -> Option<(Ask, Answer)> {
         let plan = self.plan_of(key, ledger);
         let terms = self.plans.read(plan)?;
-        let ask = Ask::new(terms.ticks, call.elapsed, call.n);
+        let ask = Ask::new(terms.ticks, call);
         if !moving && let Verdict::Final(answer) = self.fresh(&terms.ticks).decide(&ask) {
             // No claim will be settled, which would find a bucket that moved from where it was looked for last to where it was looked for first.
             return if self.look(key, view, |_, _| Some(())).is_none() { Some((ask, answer)) } else { None };
@@ -348,9 +341,9 @@ impl Table {
     #[cold]
     fn settle(&self, key: Key, mine: Slot<'_>, claim: Held, view: &View, call: Call, ledger: &impl Ledger) -> Option<(Ask, Answer)> {
         let found = self.scan(key, mine, claim, view, ledger)?;
-        let ask = Ask::new(found.ticks, call.elapsed, call.n);
+        let ask = Ask::new(found.ticks, call);
         let (word, answer) = match found.word.decide(&ask) {
-            Verdict::Charge { debt, word } => (word, Answer::allowed(debt)),
+            Verdict::Change { debt, word } => (word, Answer::allowed(debt)),
             // No bucket is needed to say so, unless there is a debt to be kept.
             Verdict::Final(answer) if found.moving.is_none() => {
                 self.drop_claim(mine, claim);

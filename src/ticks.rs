@@ -100,7 +100,7 @@ impl Ticks {
     #[inline]
     pub(crate) const fn at(&self, elapsed: u64) -> u64 {
         let product = wide(elapsed) * wide(self.mul);
-        let last = MAX_TICKS - self.span;
+        let last = self.last();
         // The usual case, apart: its branches are foreseen, and no shift has to be waited for.
         #[expect(clippy::cast_possible_truncation, reason = "below last")]
         if self.is_exact() && product < wide(last) {
@@ -112,6 +112,11 @@ impl Ticks {
         if ticks < wide(last) { ticks as u64 } else { last }
     }
 
+    /// The count that stands still past the horizon.
+    const fn last(&self) -> u64 {
+        MAX_TICKS - self.span
+    }
+
     /// What `n` tokens cost; `None` if that is more than the burst.
     #[inline]
     pub(crate) const fn cost(&self, n: u64) -> Option<u64> {
@@ -121,7 +126,13 @@ impl Ticks {
         }
     }
 
-    /// What the whole burst costs: the most a bucket may owe.
+    /// What `n` tokens cost, up to [`MAX_TICKS`].
+    pub(crate) const fn price(&self, n: u64) -> u64 {
+        let price = self.unit.saturating_mul(n);
+        if price < MAX_TICKS { price } else { MAX_TICKS }
+    }
+
+    /// What the whole burst costs: the most a bucket owes that no one waits for.
     #[inline]
     pub(crate) const fn span(&self) -> u64 {
         self.span
@@ -142,7 +153,7 @@ impl Ticks {
     /// The smallest `x` with `floor(x * mul / 2^shift) >= T` is `ceil(T * 2^shift / mul)`. Past the horizon there is none.
     pub(crate) const fn wait(&self, elapsed: u64, ticks: u64) -> u128 {
         let now = self.at(elapsed);
-        if now == MAX_TICKS - self.span && ticks > 0 {
+        if now == self.last() && ticks > 0 {
             return u128::MAX;
         }
         let target = wide(now) + wide(ticks);
@@ -157,7 +168,7 @@ impl Ticks {
 
     /// The first nanosecond after the origin at which the count is at least `tick`; [`NEVER`] past the horizon.
     pub(crate) const fn moment(&self, tick: u64) -> u64 {
-        if tick > MAX_TICKS - self.span {
+        if tick > self.last() {
             return NEVER;
         }
         if self.is_exact() {
@@ -168,12 +179,22 @@ impl Ticks {
         if moment > wide(NEVER) { NEVER } else { moment as u64 }
     }
 
-    /// What is owed here by a bucket that owes `debt` ticks of another quota: as many tokens, rounded up to a tick, and never more than the
-    /// burst.
-    pub(crate) const fn converted(&self, debt: u64, from: &Self) -> u64 {
-        let debt = (wide(debt) * wide(self.unit)).div_ceil(wide(from.unit));
-        #[expect(clippy::cast_possible_truncation, reason = "at most the span")]
-        if debt < wide(self.span) { debt as u64 } else { self.span }
+    /// The arrival time here, `elapsed` nanoseconds after the origin, of a bucket that owes `debt` ticks of another quota: it owes as many
+    /// tokens, rounded up to a tick.
+    ///
+    /// What was within the old burst is cut to the new one. What was beyond it, because it was booked or charged afterwards, stays owed: forgiven,
+    /// it would be admitted twice.
+    pub(crate) const fn converted(&self, elapsed: u64, debt: u64, from: &Self) -> u64 {
+        let within = if debt < from.span { debt } else { from.span };
+        let (owed, span) = (self.priced(within, from), wide(self.span));
+        let tat = wide(self.at(elapsed)) + if owed < span { owed } else { span } + self.priced(debt - within, from);
+        #[expect(clippy::cast_possible_truncation, reason = "at most MAX_TICKS")]
+        if tat < wide(MAX_TICKS) { tat as u64 } else { MAX_TICKS }
+    }
+
+    /// So many ticks of another quota, token for token, rounded up.
+    const fn priced(&self, ticks: u64, from: &Self) -> u128 {
+        (wide(ticks) * wide(self.unit)).div_ceil(wide(from.unit))
     }
 
     /// The numbers that make it up: for a place where threads share them.

@@ -5,9 +5,9 @@
 
 use core::fmt;
 
-use crate::decision::{Answer, Ask, Reason};
+use crate::decision::{Act, Allowed, Answer, Ask, Call, Denied, Reason};
 use crate::sync::{AtomicU64, MOVE_BITS, Ordering};
-use crate::ticks::MAX_TICKS;
+use crate::ticks::{MAX_TICKS, Ticks};
 
 /// `[ 0 | TAT:63 ]`, or `[ 1 | kind:3 | payload:60 ]`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,21 +133,52 @@ impl Word {
         if self.0 < other.0 { other } else { self }
     }
 
-    /// The decision of GCRA on a live word.
+    /// The decision of GCRA on a live word. A booking is decided with a second tolerance: the burst, and what is refilled meanwhile.
     #[inline]
     pub(crate) const fn decide(self, ask: &Ask) -> Verdict {
         let debt = self.debt(ask.now);
-        if ask.n == 0 {
+        if ask.call.n == 0 {
             return Verdict::Final(Answer::allowed(debt));
+        }
+        if let Act::Charge | Act::GiveBack = ask.call.act {
+            return self.settle(ask);
         }
         let Some(cost) = ask.cost else {
             return Verdict::Final(Answer::denied(debt, Reason::OverBurst));
         };
-        // No overflow: a cost is at most the span, and `now` at most `MAX_TICKS - span`.
-        if debt > ask.span() - cost {
+        // No overflow: a cost is at most the span, which is at most `most`, and that at most `MAX_TICKS - now`.
+        if debt > ask.most() - cost {
             return Verdict::Final(Answer::denied(debt, Reason::OverQuota));
         }
-        Verdict::Charge { debt: debt + cost, word: Self::live(ask.now + debt + cost) }
+        Self::owing(debt + cost, ask.now)
+    }
+
+    /// What a call would be told.
+    pub(crate) const fn look(self, ticks: Ticks, call: Call) -> Result<Allowed, Denied> {
+        let ask = Ask::new(ticks, call);
+        ask.result(match self.decide(&ask) {
+            Verdict::Final(answer) => answer,
+            Verdict::Change { debt, .. } => Answer::allowed(debt),
+        })
+    }
+
+    /// The decision on tokens that were used, or not used.
+    #[inline(never)]
+    const fn settle(self, ask: &Ask) -> Verdict {
+        let debt = self.debt(ask.now);
+        match ask.call.act {
+            // Who gives back to a full bucket lifts it no further: what was taken has been refilled.
+            Act::GiveBack if debt == 0 => Verdict::Final(Answer::allowed(0)),
+            Act::GiveBack => Self::owing(debt.saturating_sub(ask.price()), ask.now),
+            _ => {
+                let (owed, most) = (debt.saturating_add(ask.price()), MAX_TICKS - ask.now);
+                Self::owing(if owed < most { owed } else { most }, ask.now)
+            }
+        }
+    }
+
+    const fn owing(debt: u64, now: u64) -> Verdict {
+        Verdict::Change { debt, word: Self::live(now + debt) }
     }
 }
 
@@ -156,7 +187,7 @@ pub(crate) enum Verdict {
     /// Nothing changes.
     Final(Answer),
     /// It is allowed, once this word has replaced the other; then this is owed.
-    Charge { debt: u64, word: Word },
+    Change { debt: u64, word: Word },
 }
 
 impl fmt::Debug for Word {
@@ -238,18 +269,19 @@ impl<'a> WordCell<'a> {
         self.word.compare_exchange(self.stored(old), self.stored(new), success, failure).map(|_| ()).map_err(|stored| self.read(stored))
     }
 
-    /// Decides on the bucket whose word is here, and charges it, for as long as `stands` says, of a word just read, that it is that bucket's.
+    /// Decides on the bucket whose word is here, and changes it, for as long as `stands` says, of a word just read, that it is that bucket's.
     /// `None`: it is not, or there is none here any more.
     ///
     /// A denial writes nothing. Lock-free: an exchange is lost only to another thread's success.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "see `Limiter::decide`")]
+    #[inline(always)]
     pub(crate) fn charge(self, ask: &Ask, stands: impl Fn() -> bool) -> Option<Answer> {
         // Acquire: `stands` must see the tag that goes with this word, or a later one. Partner: `Slot::publish`.
         let mut stored = self.word.load(Ordering::Acquire);
         while stored < NOT_LIVE && stands() {
             let seen = Word(stored ^ self.pad.0);
             match seen.decide(ask) {
-                Verdict::Charge { debt, word } => {
+                Verdict::Change { debt, word } => {
                     // Relaxed: the word is all the data there is, and its own modification order decides. As a read-modify-write it leaves
                     // the release sequence of the slot's owner whole (see `Slot::publish`).
                     // Acquire on failure: as above.
@@ -259,8 +291,8 @@ impl<'a> WordCell<'a> {
                     }
                 }
                 Verdict::Final(answer) => {
-                    // No exchange shows that word and tag belong together. But no word comes twice: if it still stands, it stood when
-                    // `stands` looked. Acquire: as above.
+                    // No exchange shows that word and tag belong together. But under this pad a word is this tag's: if it stands again or
+                    // still, the bucket owes now what was decided on. Acquire: as above.
                     let again = self.word.load(Ordering::Acquire);
                     if again == stored {
                         return Some(answer);

@@ -218,12 +218,18 @@ impl Exact {
 
     fn set_quota(&mut self, now: u64, quota: Quota) {
         let debt = self.debt(now);
+        // Beyond the burst, when the clock has stepped back: nothing of that is cut.
+        let within = (&debt).min(&whole(self.quota.capacity())).clone();
+        let beyond = &debt - &within;
         self.quota = quota;
         self.full_at = if debt == whole(0) {
             self.full_at.ceil()
         } else {
             let ticks_per_ns = BigRational::from_integer(self.rate().numer().clone());
-            whole(now) + (debt.min(whole(quota.capacity())) / self.rate() * &ticks_per_ns).ceil() / ticks_per_ns
+            let ticks = |tokens: BigRational| (tokens / self.rate() * &ticks_per_ns).ceil();
+            let full_at = whole(now) + (ticks(within.min(whole(quota.capacity()))) + ticks(beyond)) / &ticks_per_ns;
+            // All that a word can say.
+            full_at.min(whole((1 << 63) - 1) / ticks_per_ns)
         };
     }
 

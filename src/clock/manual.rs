@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Clock, Instant, saturating_nanos};
+use super::instant::saturating_nanos;
+use super::{Clock, Instant};
 use crate::register::Register;
 
 /// A clock that moves only when told to: for tests, of this crate and of services that use it.

@@ -68,6 +68,11 @@ impl LimiterBuilder {
 }
 
 impl<C, S> LimiterBuilder<C, S> {
+    /// The same for another quota.
+    pub(crate) fn quota(self, quota: Quota) -> Self {
+        Self { quota, ..self }
+    }
+
     /// The most buckets to hold at a time, 1 to [`MOST_MAX_KEYS`]; [`DEFAULT_MAX_KEYS`] if not called.
     ///
     /// Set it to the number of keys you expect to be *in debt* at one time, generously: full buckets give way to new keys by themselves, and

@@ -4,7 +4,6 @@ use core::fmt;
 use std::hash::{BuildHasher, Hash};
 
 use super::Limiter;
-use crate::bucket::elapsed;
 use crate::clock::Clock;
 use crate::decision::Peek;
 use crate::quota::Quota;
@@ -83,7 +82,7 @@ impl<C: Clock, S> Limiter<C, S> {
     pub fn stats(&self) -> Stats {
         let totals = self.books.stripes.totals();
         let live = self.len();
-        let now = elapsed(self.clock.now(), self.origin);
+        let now = self.elapsed();
         let (mut seen, mut seen_full) = (0, 0_usize);
         for state in self.table.sample(SAMPLE) {
             seen += 1;
@@ -112,7 +111,7 @@ impl<C: Clock, S> Limiter<C, S> {
     /// Each is as it was when it was found. Checks go on meanwhile: a bucket that is made, dropped or moved at the same time may be missing or come
     /// twice. All are seen at the time of this call, by one reading of the clock. Does not allocate.
     pub fn buckets(&self) -> impl Iterator<Item = BucketState> {
-        let now = elapsed(self.clock.now(), self.origin);
+        let now = self.elapsed();
         self.table.buckets().map(move |(key, state)| BucketState {
             fingerprint: key.bits(),
             quota: Quota::of(state.ticks, state.label),

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use super::Limiter;
 use super::books::Page;
 use crate::clock::{Clock, Instant};
-use crate::decision::{Allowed, Denied};
+use crate::decision::{Act, Allowed, Denied};
 
 /// A [`Limiter`] held by one thread for many checks: see [`Limiter::pin`].
 pub struct Pinned<'a, C, S> {
@@ -52,7 +52,7 @@ impl<C: Clock, S: BuildHasher> Pinned<'_, C, S> {
     /// As there.
     #[inline]
     pub fn check_n<K: Hash + ?Sized>(&self, key: &K, n: u64) -> Result<Allowed, Denied> {
-        self.limiter.decide(key, n, || self.limiter.clock.now(), self.page)
+        self.limiter.decide(self.limiter.key(key), Act::Take, n, || self.limiter.clock.now(), self.page)
     }
 
     /// As [`Limiter::check_at`].
@@ -61,7 +61,7 @@ impl<C: Clock, S: BuildHasher> Pinned<'_, C, S> {
     /// As there.
     #[inline]
     pub fn check_at<K: Hash + ?Sized>(&self, key: &K, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        self.limiter.decide(key, n, || now, self.page)
+        self.limiter.decide(self.limiter.key(key), Act::Take, n, || now, self.page)
     }
 }
 

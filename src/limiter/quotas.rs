@@ -6,7 +6,6 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::{MutexGuard, PoisonError};
 
 use super::Limiter;
-use crate::bucket::elapsed;
 use crate::clock::Clock;
 use crate::plans::{DEFAULTS, MOST_PLANS, Plan};
 use crate::quota::Quota;
@@ -105,8 +104,8 @@ impl Assignments {
 impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     /// Gives a key a quota of its own, which it keeps until it is cleared, also while it has no bucket.
     ///
-    /// What its bucket owes at this moment it goes on owing, in tokens, up to the new burst; from here on it refills at the new rate. Calls that
-    /// run meanwhile are decided under the old quota or the new one, never under a mixture. When this returns, the old one is gone.
+    /// What its bucket owes at this moment it goes on owing, in tokens, as after [`Bucket::set_quota`](crate::Bucket::set_quota): up to the new
+    /// burst, and what was booked or charged beyond the old one. From here on it refills at the new rate. Calls that run meanwhile are decided under the old quota or the new one, never under a mixture. When this returns, the old one is gone.
     ///
     /// Checks are not held up. Those who change quotas wait for one another (a mutex), and may allocate. A check on a key with a quota of its own
     /// takes three times the instructions of one under the default (`benches/instructions`). While any key has one, a check that makes a bucket looks into a map (without a
@@ -153,7 +152,12 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
 
     /// What a key is allowed: its own quota, or the default. One look into a map, if any key has a quota of its own.
     pub fn quota<K: Hash + ?Sized>(&self, key: &K) -> Quota {
-        let key = self.key(key);
+        self.quota_of(self.key(key))
+    }
+}
+
+impl<C: Clock, S> Limiter<C, S> {
+    pub(super) fn quota_of(&self, key: Key) -> Quota {
         loop {
             let Some(plan) = self.books.directory.get(key) else { return self.default_quota() };
             // None: it was changed at this moment.
@@ -163,14 +167,14 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
         }
     }
 
-    /// How many keys have a quota of their own.
+    /// How many keys have quotas of their own.
     pub fn own_quotas(&self) -> usize {
         self.books.directory.len()
     }
 
     /// Changes the quota of every key that has none of its own.
     ///
-    /// What their buckets owe at this moment they go on owing, in tokens, up to the new burst; from here on they refill at the new rate. The new
+    /// What their buckets owe at this moment they go on owing, as in [`set_quota`](Self::set_quota); from here on they refill at the new rate. The new
     /// quota holds at once: a bucket still counted under the old one is changed by the next check that meets it. This call goes through the
     /// table and changes the rest, bucket by bucket, which takes time in proportion to the size of the table but holds up no check.
     ///
@@ -215,9 +219,5 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
             // The number is not given to another quota then: a bucket is still counted under it.
             Err(Stuck::NoRoom | Stuck::Changed) => Err(ChangeError::NoRoom),
         }
-    }
-
-    fn elapsed(&self) -> u64 {
-        elapsed(self.clock.now(), self.origin)
     }
 }

@@ -45,14 +45,14 @@ impl Moves {
     }
 
     /// Takes the bucket out of a slot and says what word it left; `None` if it is not there any more, or too many others are on their way. The
-    /// number is looked for from `lane` on.
-    pub(super) fn begin(&self, slot: Slot<'_>, mut held: Held, stamp: u64, lane: usize, as_of: u64) -> Option<Held> {
+    /// number is looked for from `lane` on. `as_of` says when the tokens are counted that a bucket of that arrival time owes.
+    pub(super) fn begin(&self, slot: Slot<'_>, mut held: Held, stamp: u64, lane: usize, as_of: impl Fn(u64) -> u64) -> Option<Held> {
         let number = self.take(lane)?;
         let moving = Word::moving(stamp, number);
         while let Kind::Live(tat) = held.word.kind() {
             // Release, both: who reads a later move's debt here sees that this move has ended. Partner: `read`.
             self.0[number].tat.store(tat, Ordering::Release);
-            self.0[number].as_of.store(as_of, Ordering::Release);
+            self.0[number].as_of.store(as_of(tat), Ordering::Release);
             if slot.take(held, moving) {
                 return Some(Held { word: moving, ..held });
             }

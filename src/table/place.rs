@@ -76,13 +76,13 @@ impl Table {
 
             let (mut idle, mut owing) = (None, None);
             for &line in view.now() {
-                let survey = self.survey(line, ask.elapsed);
+                let survey = self.survey(line, ask.call.elapsed);
                 idle = least([idle, survey.idle]);
                 owing = least([owing, survey.owing]);
             }
             let seat = match (idle, free) {
-                (None, Some(_)) => self.look_around(view, ask.elapsed, owing),
-                (None, None) if self.make_room(view, ask.elapsed, ledger) => continue,
+                (None, Some(_)) => self.look_around(view, ask.call.elapsed, owing),
+                (None, None) if self.make_room(view, ask.call.elapsed, ledger) => continue,
                 _ => idle.or(owing),
             };
             // None: all of them are in transition.
@@ -194,7 +194,7 @@ impl Table {
     /// Reserves the slot of a full bucket, or of one that owes, if the policy says so.
     fn give_way<'a>(&self, seat: Seat<'a>, ask: &Ask, ledger: &impl Ledger) -> Place<'a> {
         let Seat { slot, held, full_at } = seat;
-        if seat.full_for(ask.elapsed).is_some() {
+        if seat.full_for(ask.call.elapsed).is_some() {
             return if self.drop_full(seat, Word::RESERVED, ledger) { Place::Reserved(slot) } else { Place::Lost };
         }
         if self.overflow == Overflow::DenyNew {

@@ -25,12 +25,15 @@ impl Table {
     /// Moves a live bucket into one of these lines, to be counted under the plan its key has now.
     ///
     /// If that is another plan, it owes as many tokens as it owed under the old one: when the default changed, if that is what changed, or at
-    /// `elapsed`.
+    /// `elapsed`. If it was charged since, when it was charged last; if it looks as if that were yet to come, then tokens are booked, or more were
+    /// charged than the burst, and they are counted at `elapsed`.
     pub(super) fn travel(&self, from: Slot<'_>, held: Held, lines: &[usize], elapsed: u64, ledger: &impl Ledger) -> Result<(), Stuck> {
         let key = held.tag.key();
         let plan = self.plan_of(key, ledger);
         let replaced = self.is_replaced(held.tag.plan()) && plan.is_default();
-        let as_of = if replaced { self.plans.read(plan).ok_or(Stuck::Changed)?.since } else { elapsed };
+        let since = if replaced { self.plans.read(plan).ok_or(Stuck::Changed)?.since } else { elapsed };
+        let old = self.plans.read(held.tag.plan()).ok_or(Stuck::Changed)?.ticks;
+        let as_of = |tat: u64| since.max(old.moment(tat.saturating_sub(old.span())).min(elapsed));
         let view = self.view(key);
         let to = self.seat_for(lines, view.turn, elapsed, ledger)?;
         // While the bucket is live here, no other move of its can begin; so when this one has begun, it is the only one.
@@ -99,9 +102,8 @@ impl Table {
             return Some(debt.tat);
         }
         let old = self.plans.read(moving.tag.plan())?.ticks;
-        let as_of = debt.as_of.max(old.moment(debt.tat.saturating_sub(old.span())));
-        let owed = debt.tat.saturating_sub(old.at(as_of));
-        Some(ticks.at(as_of) + ticks.converted(owed, &old))
+        let owed = debt.tat.saturating_sub(old.at(debt.as_of));
+        Some(ticks.converted(debt.as_of, owed, &old))
     }
 
     /// Whether a plan is a default that another one has replaced.
