@@ -154,14 +154,14 @@ impl<C: Clock> TokenBucket for Bucket<C> {
     fn now(&self) -> Instant {
         self.clock.now()
     }
-
-    fn look_at(&self, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        let (word, terms) = self.account.read();
-        word.look(terms.ticks, Call { act: Act::Take, n, elapsed: elapsed(now, self.origin) })
-    }
 }
 
 impl<C: Clock> Sealed for Bucket<C> {
+    fn look(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
+        let (word, terms) = self.account.read();
+        word.look(terms.ticks, Call { act, n, elapsed: elapsed(now, self.origin) })
+    }
+
     #[inline]
     fn act(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
         let (ask, answer) = self.account.decide(Call { act, n, elapsed: elapsed(now, self.origin) });

@@ -126,6 +126,22 @@ impl Level {
         if self.debt == 0 { Duration::ZERO } else { self.wait(self.debt) }
     }
 
+    /// How long until there is one whole token more.
+    const fn next_after(&self) -> Duration {
+        if self.debt == 0 {
+            return Duration::ZERO;
+        }
+        match self.wait_for(self.remaining() + 1) {
+            Some(wait) => wait,
+            None => self.reset_after(),
+        }
+    }
+
+    /// How long an empty bucket takes to fill.
+    const fn fills_in(&self) -> Duration {
+        duration(self.ticks.wait(0, self.ticks.span()))
+    }
+
     /// How long until no more is owed than `tokens` leave of the burst. `None`: never, the burst has not so many.
     const fn wait_for(&self, tokens: u64) -> Option<Duration> {
         match self.ticks.cost(tokens) {
@@ -157,6 +173,16 @@ impl Allowed {
     /// How long until the bucket is full again, if nothing more is taken. Whole nanoseconds, rounded up.
     pub const fn reset_after(&self) -> Duration {
         self.level.reset_after()
+    }
+
+    /// How long until one whole token more is there, if nothing more is taken; zero when the bucket is full. Whole nanoseconds, rounded up.
+    pub const fn next_after(&self) -> Duration {
+        self.level.next_after()
+    }
+
+    /// How long an empty bucket takes to fill: the burst at the quota's rate. Whole nanoseconds, rounded up.
+    pub const fn fills_in(&self) -> Duration {
+        self.level.fills_in()
     }
 
     /// How long until what was taken is there.
@@ -251,6 +277,16 @@ impl Denied {
         self.level.reset_after()
     }
 
+    /// How long until one whole token more is there, if nothing more is taken; zero when the bucket is full. Whole nanoseconds, rounded up.
+    pub const fn next_after(&self) -> Duration {
+        self.level.next_after()
+    }
+
+    /// How long an empty bucket takes to fill: the burst at the quota's rate. Whole nanoseconds, rounded up.
+    pub const fn fills_in(&self) -> Duration {
+        self.level.fills_in()
+    }
+
     /// The shortest wait after which the same call is allowed, if nothing else happens: whole nanoseconds, and one less would be too short.
     /// `None` when no wait helps, because more than the burst was asked for.
     pub const fn retry_after(&self) -> Option<Duration> {
@@ -330,6 +366,16 @@ impl Peek {
     /// How long until the bucket is full again, if nothing more is taken. Whole nanoseconds, rounded up.
     pub const fn reset_after(&self) -> Duration {
         self.level.reset_after()
+    }
+
+    /// How long until one whole token more is there, if nothing more is taken; zero when the bucket is full. Whole nanoseconds, rounded up.
+    pub const fn next_after(&self) -> Duration {
+        self.level.next_after()
+    }
+
+    /// How long an empty bucket takes to fill: the burst at the quota's rate. Whole nanoseconds, rounded up.
+    pub const fn fills_in(&self) -> Duration {
+        self.level.fills_in()
     }
 
     /// Whether the bucket is full.

@@ -17,6 +17,10 @@
 //! - [`Limiter`]: a bucket per key, for any number of keys over time, in memory that grows and shrinks with them up to a bound; with quotas of
 //!   single keys, and changes of any quota, while checks go on.
 //! - [`Allowed`], [`Denied`], [`Peek`]: the answers, small plain data.
+//! - [`Reservation`], [`Acquire`]: tokens that are due after a wait, first come, first served, with bounds on the wait and on [`Waiters`].
+//! - [`Receipt`]: an estimate to be settled afterwards; `charge`, for what was used already.
+//! - [`Limits`], [`check_all`]: several limits as one decision.
+//! - [`Lease`]: a thread's own handle to a hot bucket.
 //! - [`Clock`]: [`MonotonicClock`] by default, [`CoarseClock`] for a cheaper reading, [`ManualClock`] for tests.
 //!
 //! # What it promises
@@ -26,6 +30,9 @@
 //!
 //! Only a caller's explicit choice weakens that: a [`Limiter`] whose `max_keys` are all in debt lets one key off its debt to make room for
 //! another, unless told to deny new keys instead ([`Overflow`]); it counts how often ([`Stats::evicted_in_debt`]).
+//!
+//! Tokens that are given back, by a cancelled booking, a settled estimate or a lease, count as never taken from then on: within `[s, t]`,
+//! what is taken less what is given back keeps the bound ([waiting] has the proof, and what it leaves open).
 //!
 //! Over a change of quota each stretch of time has its own rate, and what was owed beyond a new, lower burst is forgiven
 //! ([`Bucket::set_quota`]).
@@ -41,18 +48,23 @@
 //!
 //! # Further reading
 //!
-//! The documents of the repository are here too: [why it is built so](design), [the table's protocol](table_protocol) and
-//! [the benchmarks](benchmarks).
+//! The documents of the repository are here too: [why it is built so](design), [the table's protocol](table_protocol),
+//! [waiting, paying afterwards, several limits and leases](waiting), and [the benchmarks](benchmarks).
 //!
 //! # Features
 //!
 //! - `quanta` (default): time from the processor's time-stamp counter. Without it, from the operating system.
 //! - `serde`: `Serialize` and `Deserialize` for [`Quota`], as text.
+//! - `tower`: [`http`], the web layer; `axum` beside it finds the peer's address where axum puts it.
+//! - `metrics`, `tracing`: what the web layer decides, reported to those crates.
+//! - `tokio`: `acquire`, which waits on Tokio's timer. Without it, [`acquire_with`](Bucket::acquire_with) takes any runtime's.
 
 mod account;
 mod bucket;
 mod clock;
 mod decision;
+#[cfg(feature = "tower")]
+pub mod http;
 mod indices;
 mod lease;
 mod limiter;
@@ -95,6 +107,10 @@ pub mod design {}
 
 #[doc = include_str!("../docs/table-protocol.md")]
 pub mod table_protocol {}
+
+#[doc = "[the table's protocol]: crate::table_protocol\n\n"]
+#[doc = include_str!("../docs/waiting.md")]
+pub mod waiting {}
 
 #[doc = include_str!("../docs/benchmarks.md")]
 pub mod benchmarks {}

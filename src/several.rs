@@ -77,28 +77,42 @@ pub fn check_all<const N: usize>(limits: [(&dyn TokenBucket, u64); N]) -> Result
 
 /// The same at times read before.
 pub(crate) fn check_each<const N: usize>(limits: [(&dyn TokenBucket, u64, Instant); N]) -> Result<[Allowed; N], DeniedBy> {
-    let mut answers = limits.map(|(bucket, n, now)| bucket.look_at(n, now));
-    if let Some(by) = longest(&answers) {
-        return Err(by);
+    let mut answers = [None; N];
+    match act_on_all(Act::Take, &limits, &mut answers) {
+        Some(by) => Err(by),
+        None => Ok(answers.map(|answer| answer.expect("all are decided").expect("none denied"))),
     }
-    for (index, (bucket, n, now)) in limits.into_iter().enumerate() {
-        answers[index] = bucket.act(Act::Take, n, now);
-        if answers[index].is_err() {
+}
+
+/// Takes or books so many tokens from each of several buckets, or from none. Leaves each one's answer, as many as there are limits, and says which
+/// denied.
+pub(crate) fn act_on_all(
+    act: Act,
+    limits: &[(&dyn TokenBucket, u64, Instant)],
+    answers: &mut [Option<Result<Allowed, Denied>>],
+) -> Option<DeniedBy> {
+    for (&(bucket, n, now), answer) in limits.iter().zip(&mut *answers) {
+        *answer = Some(bucket.look(act, n, now));
+    }
+    if let Some(by) = longest(answers) {
+        return Some(by);
+    }
+    for (index, &(bucket, n, now)) in limits.iter().enumerate() {
+        let answer = bucket.act(act, n, now);
+        answers[index] = Some(answer);
+        if answer.is_err() {
             // Another thread was faster.
             for &(bucket, n, now) in &limits[..index] {
                 let _ = bucket.act(Act::GiveBack, n, now);
             }
-            break;
+            return longest(answers);
         }
     }
-    match longest(&answers) {
-        Some(by) => Err(by),
-        None => Ok(answers.map(|answer| answer.expect("none denied"))),
-    }
+    None
 }
 
 /// Of the denials, the one to be waited for the longest.
-fn longest(answers: &[Result<Allowed, Denied>]) -> Option<DeniedBy> {
-    let denials = answers.iter().enumerate().filter_map(|(index, answer)| Some(DeniedBy { index, denied: answer.err()? }));
+fn longest(answers: &[Option<Result<Allowed, Denied>>]) -> Option<DeniedBy> {
+    let denials = answers.iter().enumerate().filter_map(|(index, answer)| Some(DeniedBy { index, denied: (*answer)?.err()? }));
     denials.reduce(DeniedBy::or_longer)
 }

@@ -25,11 +25,17 @@ pub trait TokenBucket: Sealed {
     ///
     /// # Errors
     /// As there.
-    fn look_at(&self, n: u64, now: Instant) -> Result<Allowed, Denied>;
+    fn look_at(&self, n: u64, now: Instant) -> Result<Allowed, Denied> {
+        self.look(Act::Take, n, now)
+    }
 }
 
 /// What only this crate's buckets can do.
 pub trait Sealed {
+    /// What [`act`](Self::act) would answer. Changes nothing.
+    #[doc(hidden)]
+    fn look(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied>;
+
     /// Decides what becomes of `n` tokens at a time read from this bucket's clock.
     #[doc(hidden)]
     fn act(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied>;
@@ -41,13 +47,13 @@ macro_rules! shared {
             fn now(&self) -> Instant {
                 (**self).now()
             }
-
-            fn look_at(&self, n: u64, now: Instant) -> Result<Allowed, Denied> {
-                (**self).look_at(n, now)
-            }
         }
 
         impl<B: TokenBucket + ?Sized> Sealed for $handle {
+            fn look(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
+                (**self).look(act, n, now)
+            }
+
             fn act(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
                 (**self).act(act, n, now)
             }

@@ -13,4 +13,6 @@ pub use reservation::Reservation;
 pub use sleep::Sleep;
 #[cfg(feature = "tokio")]
 pub use sleep::TokioSleep;
+#[cfg(feature = "tower")]
+pub(crate) use waiters::Place;
 pub use waiters::{MaxWait, Waiters};

@@ -44,6 +44,25 @@ impl<C: Clock, S: BuildHasher> Limiter<C, S> {
     }
 }
 
+#[cfg(feature = "tower")]
+impl<C: Clock, S> Limiter<C, S> {
+    /// The bucket of a key that is hashed already.
+    pub(crate) const fn bucket_of(&self, key: Key) -> KeyBucket<&Self> {
+        KeyBucket { limiter: self, key }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<L> KeyBucket<L> {
+    pub(crate) const fn key(&self) -> Key {
+        self.key
+    }
+}
+
 impl<L, C, S> KeyBucket<L>
 where
     L: Deref<Target = Limiter<C, S>>,
@@ -97,12 +116,6 @@ where
     fn now(&self) -> Instant {
         self.limiter.clock.now()
     }
-
-    fn look_at(&self, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        let call = Call { act: Act::Take, n, elapsed: elapsed(now, self.limiter.origin) };
-        let state = self.limiter.table.peek(self.key, call.elapsed, &self.limiter.books);
-        Word::live(state.tat).look(state.ticks, call)
-    }
 }
 
 impl<L, C, S> Sealed for KeyBucket<L>
@@ -110,6 +123,12 @@ where
     L: Deref<Target = Limiter<C, S>>,
     C: Clock,
 {
+    fn look(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
+        let call = Call { act, n, elapsed: elapsed(now, self.limiter.origin) };
+        let state = self.limiter.table.peek(self.key, call.elapsed, &self.limiter.books);
+        Word::live(state.tat).look(state.ticks, call)
+    }
+
     #[inline]
     fn act(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
         self.limiter.decide(self.key, act, n, || now, &self.limiter.books)

@@ -38,11 +38,11 @@ impl MaxWait {
     }
 
     /// In nanoseconds, up to all that fit.
-    pub(super) fn nanos(&self) -> u64 {
+    pub(crate) fn nanos(&self) -> u64 {
         u64::try_from(self.longest.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    pub(super) const fn waiters(&self) -> Option<&Waiters> {
+    pub(crate) const fn waiters(&self) -> Option<&Waiters> {
         self.waiters.as_ref()
     }
 }
@@ -91,14 +91,14 @@ impl Waiters {
     }
 
     /// Counts one more, if there may be.
-    pub(super) fn enter(&self) -> Option<Place> {
+    pub(crate) fn enter(&self) -> Option<Place> {
         self.counter.waiting.add_below(self.counter.most).then(|| Place { counter: Arc::clone(&self.counter) })
     }
 }
 
 /// One that is counted, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     counter: Arc<Counter>,
 }
 

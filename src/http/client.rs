@@ -1,0 +1,111 @@
+//! Which client a request comes from.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use ipnet::IpNet;
+
+use super::forwarded::ForwardedHeader;
+use super::head::Head;
+use super::key::KeyExtractor;
+
+/// The address at the other end of the connection, for servers to attach to each request's extensions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeerAddr(pub SocketAddr);
+
+/// The client's address, which is the key: an IPv4 address, or an IPv6 network of 64 bits, because a client owns at least that.
+///
+/// By default that is the peer of the connection, the only thing that a client cannot choose: [`PeerAddr`], or with the feature `axum`
+/// axum's `ConnectInfo<SocketAddr>`, from the request's extensions. Behind proxies, say how many there are, or which; each of them adds what it saw at the right end
+/// of a header field, and what stands further left is the client's own text. Where there is no address at the place, the peer's is taken.
+///
+/// An IPv4 address mapped into IPv6 is the IPv4 address.
+#[derive(Clone, Debug)]
+pub struct ClientIp {
+    trusted: Trusted,
+    header: ForwardedHeader,
+    v6_prefix: u8,
+    peer: fn(&Head<'_>) -> Option<SocketAddr>,
+}
+
+#[derive(Clone, Debug)]
+enum Trusted {
+    Hops(usize),
+    Networks(Vec<IpNet>),
+}
+
+impl ClientIp {
+    /// The peer of the connection.
+    pub const fn peer() -> Self {
+        Self::behind(0)
+    }
+
+    /// The client behind so many proxies, each of which adds an entry: the entry that far from the right. With fewer entries, the peer.
+    pub const fn behind(proxies: usize) -> Self {
+        Self { trusted: Trusted::Hops(proxies), header: ForwardedHeader::XForwardedFor, v6_prefix: 64, peer }
+    }
+
+    /// The client behind proxies in these networks: if the peer is in one, the first entry from the right that is in none.
+    pub fn behind_networks(networks: impl IntoIterator<Item = IpNet>) -> Self {
+        Self { trusted: Trusted::Networks(networks.into_iter().collect()), ..Self::peer() }
+    }
+
+    /// The header field to read; `X-Forwarded-For` if not called.
+    #[must_use]
+    pub fn header(self, header: ForwardedHeader) -> Self {
+        Self { header, ..self }
+    }
+
+    /// Counts IPv6 clients by networks of so many bits, at most 128; 64 if not called.
+    #[must_use]
+    pub fn v6_prefix(self, bits: u8) -> Self {
+        Self { v6_prefix: bits.min(128), ..self }
+    }
+
+    /// Where to find the peer's address, for servers that attach it in a way of their own.
+    #[must_use]
+    pub fn peer_from(self, peer: fn(&Head<'_>) -> Option<SocketAddr>) -> Self {
+        Self { peer, ..self }
+    }
+
+    /// The client's address, in full. `None`: the peer's is not known, nor is there another one to be trusted.
+    pub fn address(&self, head: &Head<'_>) -> Option<IpAddr> {
+        let peer = (self.peer)(head).map(|peer| peer.ip().to_canonical());
+        let mut entries = self.header.entries(head.headers).map(|entry| entry.map(|ip| ip.to_canonical()));
+        let entry = match &self.trusted {
+            Trusted::Hops(0) => None,
+            Trusted::Hops(hops) => entries.nth(hops - 1).flatten(),
+            Trusted::Networks(networks) => {
+                let trusted = |ip: &IpAddr| networks.iter().any(|network| network.contains(ip));
+                let behind = peer.as_ref().is_some_and(trusted);
+                behind.then(|| entries.find(|entry| !entry.as_ref().is_some_and(trusted))).flatten().flatten()
+            }
+        };
+        entry.or(peer)
+    }
+
+    /// The key that a client of this address is counted under: for [`Limiter::set_quota`](crate::Limiter::set_quota), say.
+    pub fn key_of(&self, address: IpAddr) -> IpAddr {
+        match address.to_canonical() {
+            IpAddr::V4(address) => IpAddr::V4(address),
+            IpAddr::V6(address) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.v6_prefix)).unwrap_or(0);
+                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
+            }
+        }
+    }
+}
+
+impl KeyExtractor for ClientIp {
+    type Key<'a> = IpAddr;
+
+    fn key(&self, head: &Head<'_>) -> Option<IpAddr> {
+        self.address(head).map(|address| self.key_of(address))
+    }
+}
+
+fn peer(head: &Head<'_>) -> Option<SocketAddr> {
+    let attached = head.extensions.get::<PeerAddr>().map(|peer| peer.0);
+    #[cfg(feature = "axum")]
+    let attached = attached.or_else(|| head.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>().map(|peer| peer.0));
+    attached
+}

@@ -1,0 +1,85 @@
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::HeaderMap;
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tokio::time::Sleep;
+use tower_service::Service;
+
+use super::body::ResponseBody;
+use super::fields::add_missing;
+use super::rules::Booked;
+
+pin_project! {
+    /// The answer to a request: the service's, or a rejection. Dropped while it waits, it gives its tokens back.
+    pub struct ResponseFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        #[pin]
+        stage: Stage<S, S::Future, B>,
+        fields: HeaderMap,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage<S, F, B> {
+        Waiting { #[pin] timer: Sleep, held: Option<(Box<Booked>, S, Request<B>)> },
+        Serving { #[pin] future: F },
+        Rejected { response: Option<Response<Bytes>> },
+    }
+}
+
+impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
+    pub(super) const fn serve(future: S::Future, fields: HeaderMap) -> Self {
+        Self { stage: Stage::Serving { future }, fields }
+    }
+
+    pub(super) fn wait(booked: Box<Booked>, ready: S, request: Request<B>, fields: HeaderMap) -> Self {
+        Self { stage: Stage::Waiting { timer: tokio::time::sleep(booked.wait), held: Some((booked, ready, request)) }, fields }
+    }
+
+    pub(super) fn reject(response: Response<Bytes>) -> Self {
+        Self { stage: Stage::Rejected { response: Some(response) }, fields: HeaderMap::new() }
+    }
+}
+
+impl<S, B, R> Future for ResponseFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    type Output = Result<Response<ResponseBody<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let future = match this.stage.as_mut().project() {
+                StageProjection::Waiting { timer, held } => {
+                    ready!(timer.poll(context));
+                    let (booked, mut service, request) = held.take().expect("polled after it was done");
+                    booked.keep();
+                    service.call(request)
+                }
+                StageProjection::Serving { future } => {
+                    let mut response = ready!(future.poll(context))?;
+                    add_missing(response.headers_mut(), core::mem::take(this.fields));
+                    return Poll::Ready(Ok(response.map(ResponseBody::service)));
+                }
+                StageProjection::Rejected { response } => {
+                    let response = response.take().expect("polled after it was done");
+                    return Poll::Ready(Ok(response.map(ResponseBody::rejection)));
+                }
+            };
+            this.stage.set(Stage::Serving { future });
+        }
+    }
+}
+
+impl<S: Service<Request<B>>, B> core::fmt::Debug for ResponseFuture<S, B> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

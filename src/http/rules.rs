@@ -1,0 +1,194 @@
+//! What becomes of a request.
+
+use core::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::HeaderMap;
+use http::{Response, StatusCode};
+
+use super::answer::{Kind, Rejection, is_grpc};
+use super::fields::{Fields, Standing, add_missing};
+use super::head::{Head, OfHead};
+use super::observe::{self, Outcome};
+use super::policy::{Found, Policy, PolicyBucket};
+use crate::clock::Instant;
+use crate::decision::{Act, Allowed, Denied, Reason};
+use crate::several::{DeniedBy, act_on_all};
+use crate::table::Key;
+use crate::token_bucket::{Sealed, TokenBucket};
+use crate::wait::{MaxWait, Place, Waiters};
+
+/// The most policies of one layer.
+pub(super) const MOST_POLICIES: usize = 8;
+
+/// Makes the answer to a request that is not served.
+pub(super) type Answer = Arc<dyn Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync>;
+
+/// What a layer was told.
+#[derive(Clone)]
+pub(super) struct Rules {
+    pub(super) policies: Vec<Policy>,
+    pub(super) max_wait: Option<MaxWait>,
+    pub(super) skip: Option<OfHead<bool>>,
+    pub(super) dry_run: bool,
+    pub(super) fields: Fields,
+    pub(super) answer: Option<Answer>,
+}
+
+/// What becomes of a request.
+pub(super) enum Verdict {
+    /// It is served, and the answer bears these fields.
+    Serve(HeaderMap),
+    /// It is served when these tokens are due.
+    Wait(Box<Booked>, HeaderMap),
+    Reject(Response<Bytes>),
+}
+
+/// A charge under a policy.
+#[derive(Clone, Copy)]
+struct Charge {
+    policy: usize,
+    key: Key,
+    n: u64,
+    now: Instant,
+}
+
+/// The charges of one request, in the order of policies.
+type Charges = [Option<Charge>; MOST_POLICIES];
+
+type Answers = [Option<Result<Allowed, Denied>>; MOST_POLICIES];
+
+impl Rules {
+    pub(super) fn new(policy: Policy) -> Self {
+        Self { policies: vec![policy], max_wait: None, skip: None, dry_run: false, fields: Fields::default(), answer: None }
+    }
+
+    pub(super) fn decide(self: &Arc<Self>, head: &Head<'_>) -> Verdict {
+        if self.skip.as_ref().is_some_and(|skip| skip(head)) {
+            return Verdict::Serve(HeaderMap::new());
+        }
+        let charges = match self.charges(head) {
+            Ok(charges) => charges,
+            Err((policy, status)) => {
+                return Verdict::Reject(self.reject(head, &Rejection::new(Kind::NoKey(status), &[policy.name()], None), &[]));
+            }
+        };
+        let mut answers = [None; MOST_POLICIES];
+        // Who only reports lets nobody wait.
+        let max_wait = self.max_wait.as_ref().filter(|_| !self.dry_run);
+        let place = max_wait.and_then(MaxWait::waiters).map(Waiters::enter);
+        let act = match max_wait {
+            Some(max_wait) if !matches!(place, Some(None)) => Act::Book { within: max_wait.nanos() },
+            _ => Act::Take,
+        };
+        if let Some(by) = self.act(act, &charges, &mut answers) {
+            return self.denied(head, by, &charges, &answers);
+        }
+        let fields = if self.fields.are_on_allowed() { self.fields.of(&self.standings(&charges, &answers)) } else { HeaderMap::new() };
+        // A look books nothing.
+        let waits = charges.iter().flatten().zip(answers.iter().flatten()).filter(|(charge, _)| charge.n > 0);
+        let wait = waits.filter_map(|(_, answer)| answer.ok()).map(|allowed| allowed.wait()).max().unwrap_or_default();
+        let outcome = if wait.is_zero() { Outcome::Allowed } else { Outcome::Waited(wait) };
+        for charge in charges.iter().flatten() {
+            observe::decided(self.policies[charge.policy].name(), outcome);
+        }
+        if wait.is_zero() {
+            return Verdict::Serve(fields);
+        }
+        Verdict::Wait(Box::new(Booked { rules: Arc::clone(self), charges, wait, _place: place.flatten() }), fields)
+    }
+
+    /// What the policies make of a request.
+    fn charges(&self, head: &Head<'_>) -> Result<Charges, (&Policy, StatusCode)> {
+        let mut charges = [None; MOST_POLICIES];
+        let mut next = charges.iter_mut();
+        for (number, policy) in self.policies.iter().enumerate() {
+            match policy.find(head) {
+                Found::DoesNotApply => {}
+                Found::Charge { key, n } => {
+                    if let Some(charge) = next.next() {
+                        *charge = Some(Charge { policy: number, key, n, now: policy.bucket(key).now() });
+                    }
+                }
+                Found::Reject(status) => {
+                    observe::decided(policy.name(), if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected });
+                    if !self.dry_run {
+                        return Err((policy, status));
+                    }
+                }
+            }
+        }
+        Ok(charges)
+    }
+
+    /// Charges all, or none.
+    fn act(&self, act: Act, charges: &Charges, answers: &mut Answers) -> Option<DeniedBy> {
+        let first = charges[0]?;
+        let count = charges.iter().flatten().count();
+        let charges = charges.map(|charge| charge.unwrap_or(first));
+        let buckets: [PolicyBucket<'_>; MOST_POLICIES] = charges.map(|charge| self.policies[charge.policy].bucket(charge.key));
+        let limits = core::array::from_fn::<_, MOST_POLICIES, _>(|number| {
+            let bucket: &dyn TokenBucket = &buckets[number];
+            (bucket, charges[number].n, charges[number].now)
+        });
+        act_on_all(act, &limits[..count], &mut answers[..count])
+    }
+
+    fn denied(&self, head: &Head<'_>, by: DeniedBy, charges: &Charges, answers: &Answers) -> Verdict {
+        let standings = self.standings(charges, answers);
+        let violated: Vec<_> = standings.iter().filter(|standing| standing.answer.is_err()).map(|standing| standing.name).collect();
+        let outcome = if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected };
+        for name in &violated {
+            observe::decided(name, outcome);
+        }
+        if self.dry_run {
+            return Verdict::Serve(HeaderMap::new());
+        }
+        // No room for another key is not the client's doing.
+        let kind = if by.denied().reason() == Reason::NoRoom { Kind::Overloaded } else { Kind::OverQuota };
+        Verdict::Reject(self.reject(head, &Rejection::new(kind, &violated, by.retry_after()), &standings))
+    }
+
+    fn reject(&self, head: &Head<'_>, rejection: &Rejection<'_>, standings: &[Standing<'_>]) -> Response<Bytes> {
+        let mut response = match &self.answer {
+            Some(answer) => answer(rejection),
+            None if is_grpc(head.headers) => rejection.grpc(),
+            None => rejection.problem(),
+        };
+        add_missing(response.headers_mut(), rejection.common_fields());
+        add_missing(response.headers_mut(), self.fields.of(standings));
+        response
+    }
+
+    fn standings(&self, charges: &Charges, answers: &Answers) -> Vec<Standing<'_>> {
+        let both = charges.iter().flatten().zip(answers.iter().flatten());
+        both.map(|(charge, &answer)| Standing { name: self.policies[charge.policy].name(), answer }).collect()
+    }
+}
+
+/// Tokens that are booked, and come back if this is dropped.
+pub(super) struct Booked {
+    rules: Arc<Rules>,
+    charges: Charges,
+    pub(super) wait: Duration,
+    /// Among the waiters, if they are counted.
+    _place: Option<Place>,
+}
+
+impl Booked {
+    /// They are used.
+    pub(super) fn keep(mut self) {
+        self.charges = [None; MOST_POLICIES];
+    }
+}
+
+impl Drop for Booked {
+    fn drop(&mut self) {
+        for charge in mem::take(&mut self.charges).into_iter().flatten() {
+            let bucket = self.rules.policies[charge.policy].bucket(charge.key);
+            let _ = bucket.act(Act::GiveBack, charge.n, bucket.now());
+        }
+    }
+}

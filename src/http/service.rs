@@ -1,0 +1,55 @@
+use core::task::{Context, Poll};
+use core::{fmt, mem};
+use std::sync::Arc;
+
+use http::{Request, Response};
+use tower_service::Service;
+
+use super::body::ResponseBody;
+use super::future::ResponseFuture;
+use super::head::Head;
+use super::rules::{Rules, Verdict};
+
+/// A service behind [policies](super::Policy): see [`RateLimitLayer`](super::RateLimitLayer).
+#[derive(Clone)]
+pub struct RateLimit<S> {
+    inner: S,
+    rules: Arc<Rules>,
+}
+
+impl<S> RateLimit<S> {
+    pub(super) const fn new(inner: S, rules: Arc<Rules>) -> Self {
+        Self { inner, rules }
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for RateLimit<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+{
+    type Response = Response<ResponseBody<R>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, B>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        match self.rules.decide(&Head::of(&request)) {
+            Verdict::Serve(fields) => ResponseFuture::serve(self.inner.call(request), fields),
+            Verdict::Wait(booked, fields) => {
+                // The one that is ready goes with the request.
+                let clone = self.inner.clone();
+                ResponseFuture::wait(booked, mem::replace(&mut self.inner, clone), request, fields)
+            }
+            Verdict::Reject(response) => ResponseFuture::reject(response),
+        }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for RateLimit<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimit").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}

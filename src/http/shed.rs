@@ -1,0 +1,231 @@
+//! Shedding load: a bound on the requests under way, a bounded queue before it, and 503 beyond.
+
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::{fmt, mem};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::answer::{Kind, Rejection, is_grpc};
+use super::body::ResponseBody;
+use super::fields::add_missing;
+use super::observe;
+use crate::register::Register;
+use crate::wait::{Place, Waiters};
+
+/// Serves so many requests at a time, queues so many more for so long, and answers the others with 503: overload is another answer than a spent quota.
+///
+/// A request is under way until its answer's head is there. Who queues is served in the order of coming. Clones, and the services of one layer, count
+/// together. A request that need not queue allocates nothing.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::http::ShedLayer;
+///
+/// let layer = ShedLayer::new(500).queue(100, Duration::from_millis(200)).retry_after(Duration::from_secs(2));
+/// assert_eq!((layer.in_flight(), layer.waiting(), layer.shed()), (0, 0, 0));
+/// ```
+#[derive(Clone)]
+pub struct ShedLayer {
+    gate: Arc<Gate>,
+    /// How long a request may queue.
+    longest: Duration,
+    retry_after: Option<Duration>,
+}
+
+struct Gate {
+    most: usize,
+    permits: Arc<Semaphore>,
+    queue: Waiters,
+    queued: Register,
+    shed: Register,
+}
+
+impl ShedLayer {
+    /// At most so many requests under way, and no queue.
+    pub fn new(in_flight: usize) -> Self {
+        let most = in_flight.min(Semaphore::MAX_PERMITS);
+        Self { gate: Arc::new(Gate::new(most, 0)), longest: Duration::ZERO, retry_after: None }
+    }
+
+    /// Lets so many more wait, each so long at most. Counts anew: call it before the layer is used or cloned.
+    #[must_use]
+    pub fn queue(self, depth: usize, longest: Duration) -> Self {
+        Self { gate: Arc::new(Gate::new(self.gate.most, depth)), longest, ..self }
+    }
+
+    /// What to tell those who are shed; nothing if not called. It says nothing that the server knows: choose about as long as overload lasts.
+    #[must_use]
+    pub const fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// Requests under way.
+    pub fn in_flight(&self) -> usize {
+        self.gate.most - self.gate.permits.available_permits()
+    }
+
+    /// Requests that queue.
+    pub fn waiting(&self) -> usize {
+        self.gate.queue.waiting()
+    }
+
+    /// Requests that had to queue, so far.
+    pub fn queued(&self) -> u64 {
+        self.gate.queued.get()
+    }
+
+    /// Requests that were answered with 503, so far.
+    pub fn shed(&self) -> u64 {
+        self.gate.shed.get()
+    }
+
+    fn observe(&self) {
+        observe::under_way(self.in_flight(), self.waiting());
+    }
+}
+
+impl Gate {
+    fn new(most: usize, depth: usize) -> Self {
+        let permits = Arc::new(Semaphore::new(most));
+        Self { most, permits, queue: Waiters::new(depth), queued: Register::new(0), shed: Register::new(0) }
+    }
+}
+
+impl<S> Layer<S> for ShedLayer {
+    type Service = Shed<S>;
+
+    fn layer(&self, inner: S) -> Shed<S> {
+        Shed { inner, layer: self.clone() }
+    }
+}
+
+impl fmt::Debug for ShedLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("ShedLayer");
+        debug.field("in_flight", &self.in_flight()).field("waiting", &self.waiting()).field("shed", &self.shed()).finish_non_exhaustive()
+    }
+}
+
+/// A service that sheds load: see [`ShedLayer`].
+#[derive(Clone, Debug)]
+pub struct Shed<S> {
+    inner: S,
+    layer: ShedLayer,
+}
+
+impl<S, B, R> Service<Request<B>> for Shed<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+{
+    type Response = Response<ResponseBody<R>>;
+    type Error = S::Error;
+    type Future = ShedFuture<S, B>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let gate = &self.layer.gate;
+        let layer = self.layer.clone();
+        if let Ok(permit) = Arc::clone(&gate.permits).try_acquire_owned() {
+            layer.observe();
+            return ShedFuture { stage: Stage::Serving { future: self.inner.call(request), permit: Some(permit) }, layer };
+        }
+        let grpc = is_grpc(request.headers());
+        let Some(place) = gate.queue.enter() else { return ShedFuture { stage: Stage::Shed { grpc }, layer } };
+        gate.queued.add(1);
+        layer.observe();
+        let permit = Box::pin(Arc::clone(&gate.permits).acquire_owned());
+        let timer = tokio::time::sleep(layer.longest);
+        let clone = self.inner.clone();
+        // The one that is ready goes with the request.
+        let held = Some((mem::replace(&mut self.inner, clone), request, place));
+        ShedFuture { stage: Stage::Queued { permit, timer, held, grpc }, layer }
+    }
+}
+
+/// Boxed, as it has no name; only who queues makes one.
+type Permit = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
+
+pin_project! {
+    /// The answer to a request: the service's, or 503. Dropped in the queue, it leaves its place.
+    pub struct ShedFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        #[pin]
+        stage: Stage<S, S::Future, B>,
+        layer: ShedLayer,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage<S, F, B> {
+        Queued { permit: Permit, #[pin] timer: Sleep, held: Option<(S, Request<B>, Place)>, grpc: bool },
+        Serving { #[pin] future: F, permit: Option<OwnedSemaphorePermit> },
+        Shed { grpc: bool },
+    }
+}
+
+impl<S, B, R> Future for ShedFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    type Output = Result<Response<ResponseBody<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let next = match this.stage.as_mut().project() {
+                StageProjection::Queued { permit, timer, held, grpc } => match permit.as_mut().poll(context) {
+                    Poll::Ready(Ok(permit)) => {
+                        let (mut service, request, _place) = held.take().expect("polled after it was done");
+                        Stage::Serving { future: service.call(request), permit: Some(permit) }
+                    }
+                    Poll::Ready(Err(_)) => Stage::Shed { grpc: *grpc },
+                    Poll::Pending => {
+                        ready!(timer.poll(context));
+                        Stage::Shed { grpc: *grpc }
+                    }
+                },
+                StageProjection::Serving { future, permit } => {
+                    let response = ready!(future.poll(context));
+                    drop(permit.take());
+                    this.layer.observe();
+                    return Poll::Ready(response.map(|response| response.map(ResponseBody::service)));
+                }
+                StageProjection::Shed { grpc } => {
+                    this.layer.gate.shed.add(1);
+                    observe::shed();
+                    return Poll::Ready(Ok(overloaded(*grpc, this.layer.retry_after).map(ResponseBody::rejection)));
+                }
+            };
+            this.stage.set(next);
+        }
+    }
+}
+
+fn overloaded(grpc: bool, retry_after: Option<Duration>) -> Response<Bytes> {
+    let rejection = Rejection::new(Kind::Overloaded, &[], retry_after);
+    let mut response = if grpc { rejection.grpc() } else { rejection.problem() };
+    add_missing(response.headers_mut(), rejection.common_fields());
+    response
+}
+
+impl<S: Service<Request<B>>, B> fmt::Debug for ShedFuture<S, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShedFuture").finish_non_exhaustive()
+    }
+}
