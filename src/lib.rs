@@ -49,13 +49,14 @@
 //! # Further reading
 //!
 //! The documents of the repository are here too: [why it is built so](design), [the table's protocol](table_protocol),
-//! [waiting, paying afterwards, several limits and leases](waiting), and [the benchmarks](benchmarks).
+//! [waiting, paying afterwards, several limits and leases](waiting), the web layer (with the feature `tower`), and
+//! [the benchmarks](benchmarks).
 //!
 //! # Features
 //!
 //! - `quanta` (default): time from the processor's time-stamp counter. Without it, from the operating system.
 //! - `serde`: `Serialize` and `Deserialize` for [`Quota`], as text.
-//! - `tower`: [`http`], the web layer; `axum` beside it finds the peer's address where axum puts it.
+//! - `tower`: `http`, the web layer; `axum` beside it finds the peer's address where axum puts it.
 //! - `metrics`, `tracing`: what the web layer decides, reported to those crates.
 //! - `tokio`: `acquire`, which waits on Tokio's timer. Without it, [`acquire_with`](Bucket::acquire_with) takes any runtime's.
 
@@ -112,10 +113,15 @@ pub mod table_protocol {}
 #[doc = include_str!("../docs/waiting.md")]
 pub mod waiting {}
 
+#[cfg(feature = "tower")]
+#[doc = "[several limits]: crate::waiting\n\n"]
+#[doc = include_str!("../docs/web.md")]
+pub mod web {}
+
 #[doc = include_str!("../docs/benchmarks.md")]
 pub mod benchmarks {}
 
 /// The README's code is compiled and run.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
