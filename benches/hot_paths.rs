@@ -39,6 +39,7 @@ fn main() -> ExitCode {
     let limits = black_box(Limits::new([AMPLE; 3]));
     let three = black_box([AMPLE; 3].map(Bucket::new));
     let (lease, key_lease) = (black_box(ample.lease(BATCH)), black_box(wide.bucket(key).lease(BATCH)));
+    let (empty, key_empty) = (black_box(scarce.lease(BATCH)), black_box(narrow.bucket(key).lease(BATCH)));
     _ = limits.check(key);
     match path.as_str() {
         "nothing" => counted(calls, at),
@@ -55,7 +56,9 @@ fn main() -> ExitCode {
         "bucket-reserve-keep" => counted(calls, |_| ample.reserve(1, Duration::ZERO).map(Reservation::keep)),
         "bucket-charge" => counted(calls, |_| ample.charge(1)),
         "bucket-lease-check" => counted(calls, |_| lease.check()),
+        "bucket-lease-denied" => counted(calls, |_| empty.check()),
         "limiter-lease-check" => counted(calls, |_| key_lease.check()),
+        "limiter-lease-denied" => counted(calls, |_| key_empty.check()),
         "limits-check-3" => counted(calls, |_| limits.check(key)),
         "check_all-3" => counted(calls, |_| check_all([(&three[0], 1), (&three[1], 1), (&three[2], 1)])),
         other => {
