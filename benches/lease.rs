@@ -4,7 +4,7 @@
 //! time of a check, on each of the threads, the part that was allowed, and medians of the ratios round by round. Two situations:
 //!
 //! - *ample*: every check is allowed. A lease goes to the bucket once in a batch.
-//! - *scarce*: nearly all are denied. A lease is empty then, and goes to the bucket on every check; it can only be as good as a direct check.
+//! - *scarce*: nearly all are denied. A lease is empty then, and goes to the bucket on every check: it is no help, and costs more than a direct check.
 
 #[expect(dead_code, reason = "sequences of many keys are for the other benches")]
 mod common;
@@ -23,7 +23,7 @@ use tollgate::{Bucket, KeyHasher, Lease, Quota, TokenBucket};
 const ROUNDS: usize = 31;
 /// A contestant's turn, in nanoseconds.
 const TURN: f64 = 1e7;
-/// More checks than a turn has by the first measurement: a bucket of `AMPLE` burst lasts for all rounds.
+/// No turn has more, whatever the first measurement says: a bucket of `AMPLE` burst lasts for all rounds.
 const MOST_CALLS: u64 = 8_000_000;
 
 const BATCHES: [u64; 3] = [16, 64, 256];
@@ -159,14 +159,14 @@ fn compare(what: &str, threads: usize, situation: &Situation, contestants: &[Con
         "",
         "a check",
         "allowed",
-        peers.iter().map(|(_, peer)| format!("{:>20}", peer.name)).collect::<String>()
+        peers.iter().map(|(_, peer)| format!("{:>20}", peer.name)).collect::<Vec<_>>().concat()
     );
     for (contestant, own) in contestants.iter().zip(&samples) {
         let nanos = median(own.iter().map(|sample| sample.nanos));
         let allowed = 100.0 * median(own.iter().map(|sample| sample.allowed));
         let ratio = |peer: usize| median(own.iter().zip(&samples[peer]).map(|(own, peer)| own.nanos / peer.nanos));
-        let ratios: String = peers.iter().map(|(peer, _)| format!("{:>20.3}", ratio(*peer))).collect();
-        println!("  {:20} {nanos:>6.1} ns {allowed:>7.2} %            {ratios}", contestant.name);
+        let ratios: Vec<_> = peers.iter().map(|(peer, _)| format!("{:>20.3}", ratio(*peer))).collect();
+        println!("  {:20} {nanos:>6.1} ns {allowed:>7.2} %            {}", contestant.name, ratios.concat());
     }
 }
 

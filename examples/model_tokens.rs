@@ -27,7 +27,9 @@ fn main() {
     request(&tenant, &clock, 1_000, 9_000);
     println!("what later ones wait for it, one behind the other:");
     let queue: Vec<_> = (0..3).map_while(|_| tenant.reserve(1_000, Duration::from_secs(60)).ok()).collect();
-    queue.iter().for_each(|booked| println!("  {} tokens in {:?}", booked.tokens(), booked.wait()));
+    for booked in &queue {
+        println!("  {} tokens in {:?}", booked.tokens(), booked.wait());
+    }
     drop(queue);
     show(&tenant, "given back");
     println!("one that does wait:");

@@ -78,7 +78,7 @@ fn report(outcomes: &[Outcome]) {
     }
 
     let (Some((first, _)), Some((last, _))) = (went.first(), went.last()) else { return };
-    let (burst, took) = (PROVIDER.quota().capacity(), *last - *first);
+    let (burst, took) = (PROVIDER.quota().capacity(), last.saturating_sub(*first));
     #[expect(clippy::cast_precision_loss, reason = "some dozens")]
     let rate = (went.len() as f64 - burst as f64) / took.as_secs_f64();
     println!("{} went out in {took:.2?}: after a burst of {burst}, {rate:.1} a second", went.len());

@@ -22,26 +22,30 @@ mod unix {
     use std::time::{Duration, Instant};
 
     use monoio::{LegacyDriver, RuntimeBuilder};
-    use tollgate::{Bucket, Clock, Denied, Lease, MonotonicClock, Quota};
+    use tollgate::{Bucket, Clock, Lease, MonotonicClock, Quota};
 
+    const A_SECOND: u32 = 100_000;
+    const BURST: u32 = 2_000;
     /// What all cores may answer.
-    static REQUESTS: Bucket = Bucket::new(Quota::per_second(20_000).burst(2_000));
+    static REQUESTS: Bucket = Bucket::new(Quota::per_second(A_SECOND as u64).burst(BURST as u64));
     /// What a provider lets all cores call.
-    static PROVIDER: Bucket = Bucket::new(Quota::per_second(100).burst(4));
+    static PROVIDER: Bucket = Bucket::new(Quota::per_second(500).burst(4));
 
     const CONNECTIONS: u32 = 4;
     const TURNS: u32 = 20;
     const REQUESTS_A_TURN: u32 = 200;
-    /// All cores' batches together are a small part of the burst.
-    const BATCH: u64 = 32;
+    /// What a lease takes at a time. All cores' batches together are to be a small part of the burst.
+    const BATCH: u64 = 16;
 
-    /// A core's own, shared by its tasks without an atomic.
-    struct Core {
-        requests: Lease<&'static Bucket>,
+    /// What a core's tasks count, without an atomic.
+    #[derive(Default)]
+    struct Counts {
         answered: Cell<u32>,
         refused: Cell<u32>,
+        /// Checks that found the lease empty, and went to the shared bucket.
         visits: Cell<u32>,
         calls: Cell<u32>,
+        shed: Cell<u32>,
         waited: Cell<Duration>,
     }
 
@@ -53,57 +57,51 @@ mod unix {
         let threads: Vec<_> = (0..cores).map(|core| thread::spawn(move || run(core))).collect();
         let answered: u32 = threads.into_iter().map(|thread| thread.join().expect("a core does not panic")).sum();
         let took = began.elapsed();
-        println!(
-            "{answered} answered in {took:.2?} in all; 2000 + 20000 a second make {:.0}",
-            20_000.0_f64.mul_add(took.as_secs_f64(), 2_000.0)
-        );
+        let most = f64::from(BURST) + f64::from(A_SECOND) * took.as_secs_f64();
+        println!("{answered} answered in {took:.2?} on {cores} cores; {BURST} and {A_SECOND} a second are {most:.0}");
     }
 
     fn run(number: usize) -> u32 {
         let mut runtime = RuntimeBuilder::<LegacyDriver>::new().enable_timer().build().expect("epoll");
         runtime.block_on(async {
-            let core = Rc::new(Core {
-                requests: REQUESTS.lease(BATCH),
-                answered: Cell::default(),
-                refused: Cell::default(),
-                visits: Cell::default(),
-                calls: Cell::default(),
-                waited: Cell::default(),
-            });
-            let connections: Vec<_> = (0..CONNECTIONS).map(|_| monoio::spawn(serve(Rc::clone(&core)))).collect();
+            let (lease, counts) = (Rc::new(REQUESTS.lease(BATCH)), Rc::new(Counts::default()));
+            let connections: Vec<_> = (0..CONNECTIONS).map(|_| monoio::spawn(serve(Rc::clone(&lease), Rc::clone(&counts)))).collect();
             for connection in connections {
-                connection.await.expect("a wait of a second is enough");
+                connection.await;
             }
-            println!(
-                "core {number}: {} answered, {} refused, {} visits to the shared bucket; {} calls, waited {:.1?} each",
-                core.answered.get(),
-                core.refused.get(),
-                core.visits.get(),
-                core.calls.get(),
-                core.waited.get() / core.calls.get()
-            );
-            core.answered.get()
+            let [answered, refused, visits] = [&counts.answered, &counts.refused, &counts.visits].map(Cell::get);
+            let (calls, shed, waited) = (counts.calls.get(), counts.shed.get(), counts.waited.get());
+            println!("core {number}: {answered} answered, {refused} refused, {visits} visits to the shared bucket");
+            println!("        {calls} calls, {:.1?} waited for each, and {shed} shed", waited / calls.max(1));
+            answered
         })
     }
 
-    async fn serve(core: Rc<Core>) -> Result<(), Denied> {
+    async fn serve(lease: Rc<Lease<&'static Bucket>>, counts: Rc<Counts>) {
         for _ in 0..TURNS {
             for _ in 0..REQUESTS_A_TURN {
-                if core.requests.unused() == 0 {
-                    core.visits.update(|visits| visits + 1);
+                if lease.unused() == 0 {
+                    bump(&counts.visits);
                 }
-                match core.requests.check() {
-                    Ok(()) => core.answered.update(|answered| answered + 1),
-                    Err(_) => core.refused.update(|refused| refused + 1),
+                match lease.check() {
+                    Ok(()) => bump(&counts.answered),
+                    Err(_) => bump(&counts.refused),
                 }
             }
             // Nothing to do until the timer rings: what is left is for the other cores.
-            core.requests.rest();
+            lease.rest();
             let asked = Instant::now();
-            PROVIDER.acquire_with(monoio::time::sleep, 1, Duration::from_secs(1)).await?;
-            core.calls.update(|calls| calls + 1);
-            core.waited.update(|waited| waited + asked.elapsed());
+            match PROVIDER.acquire_with(monoio::time::sleep, 1, Duration::from_secs(1)).await {
+                Ok(_) => {
+                    bump(&counts.calls);
+                    counts.waited.update(|waited| waited + asked.elapsed());
+                }
+                Err(_) => bump(&counts.shed),
+            }
         }
-        Ok(())
+    }
+
+    fn bump(count: &Cell<u32>) {
+        count.update(|count| count + 1);
     }
 }
