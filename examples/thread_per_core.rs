@@ -1,8 +1,8 @@
 //! A server of one thread per core, on a runtime whose futures never leave their thread: `cargo run --release --example thread_per_core`.
 //!
 //! Every core answers requests out of one hot bucket that all cores share, by a lease of its own, so that most checks write nothing shared; and makes
-//! calls to a provider that allows so many in all, waiting on the runtime's own timer. Neither `Rc` nor `Lease` can go to another thread, and both are
-//! held while a future waits.
+//! calls to a provider that allows so many in all, waiting on the runtime's own timer. A core's tasks share the lease behind an `Rc`, which cannot
+//! go to another thread, and hold it while they wait.
 
 #[cfg(unix)]
 fn main() {
@@ -71,8 +71,11 @@ mod unix {
             }
             let [answered, refused, visits] = [&counts.answered, &counts.refused, &counts.visits].map(Cell::get);
             let (calls, shed, waited) = (counts.calls.get(), counts.shed.get(), counts.waited.get());
-            println!("core {number}: {answered} answered, {refused} refused, {visits} visits to the shared bucket");
-            println!("        {calls} calls, {:.1?} waited for each, and {shed} shed", waited / calls.max(1));
+            println!(
+                "core {number}: {answered} answered, {refused} refused, {visits} visits to the shared bucket\n\
+                 \x20       {calls} calls, {:.1?} waited for each, and {shed} shed",
+                waited / calls.max(1)
+            );
             answered
         })
     }
