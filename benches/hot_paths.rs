@@ -2,13 +2,17 @@
 
 use std::hint::black_box;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use tollgate::{Bucket, Clock, Instant, Limiter, MonotonicClock, Quota};
+use tollgate::{Bucket, Clock, Instant, Limiter, Limits, MonotonicClock, Quota, Reservation, check_all};
 
 /// A quota that no run drains.
 const AMPLE: Quota = Quota::per_second(1_000_000_000);
 /// A quota that one call drains for good.
 const SCARCE: Quota = Quota::per_day(1);
+
+/// Tokens that a lease takes at a time.
+const BATCH: u64 = 64;
 
 /// What callgrind counts: `call`, so many times.
 #[inline(never)]
@@ -32,6 +36,11 @@ fn main() -> ExitCode {
     _ = (scarce.check(), narrow.check(key), wide.check(key));
     wide.set_quota("own", Quota::per_second(900_000_000)).expect("one key");
     _ = wide.check("own");
+    let limits = black_box(Limits::new([AMPLE; 3]));
+    let three = black_box([AMPLE; 3].map(Bucket::new));
+    let (lease, key_lease) = (black_box(ample.lease(BATCH)), black_box(wide.bucket(key).lease(BATCH)));
+    let (empty, key_empty) = (black_box(scarce.lease(BATCH)), black_box(narrow.bucket(key).lease(BATCH)));
+    _ = limits.check(key);
     match path.as_str() {
         "nothing" => counted(calls, at),
         "clock" => counted(calls, |_| MonotonicClock::new().now()),
@@ -44,6 +53,14 @@ fn main() -> ExitCode {
         "limiter-check_at-u64" => counted(calls, |call| wide.check_at(&7_u64, 1, at(call))),
         "limiter-check_at-own-quota" => counted(calls, |call| wide.check_at("own", 1, at(call))),
         "limiter-check_at-new" => counted(calls, |call| narrow.check_at(&call, 1, at(call))),
+        "bucket-reserve-keep" => counted(calls, |_| ample.reserve(1, Duration::ZERO).map(Reservation::keep)),
+        "bucket-charge" => counted(calls, |_| ample.charge(1)),
+        "bucket-lease-check" => counted(calls, |_| lease.check()),
+        "bucket-lease-denied" => counted(calls, |_| empty.check()),
+        "limiter-lease-check" => counted(calls, |_| key_lease.check()),
+        "limiter-lease-denied" => counted(calls, |_| key_empty.check()),
+        "limits-check-3" => counted(calls, |_| limits.check(key)),
+        "check_all-3" => counted(calls, |_| check_all([(&three[0], 1), (&three[1], 1), (&three[2], 1)])),
         other => {
             eprintln!("no such path: {other}");
             return ExitCode::FAILURE;
