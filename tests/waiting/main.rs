@@ -4,8 +4,12 @@
 mod both;
 mod bounds;
 mod futures;
+#[path = "../common/hash.rs"]
+mod hash;
+mod leases;
 #[path = "../common/random.rs"]
 mod random;
+mod several;
 mod threads;
 #[path = "../common/timers.rs"]
 mod timers;
