@@ -7,6 +7,8 @@ mod futures;
 #[path = "../common/hash.rs"]
 mod hash;
 mod leases;
+mod promise;
+mod quota_changes;
 #[path = "../common/random.rs"]
 mod random;
 mod several;
