@@ -295,7 +295,11 @@ impl Denied {
             _ => match self.level.wait_for(self.n) {
                 // A wait of a `Duration`'s most is longer than anyone offers.
                 Some(Duration::MAX) => Some(Duration::MAX),
-                Some(wait) => Some(wait.saturating_sub(Duration::from_nanos(self.within))),
+                Some(wait) => match wait.checked_sub(Duration::from_nanos(self.within)) {
+                    Some(left) if !left.is_zero() => Some(left),
+                    // As long was offered, and denied: it ends past all that is counted, where time stands still.
+                    _ => Some(Duration::MAX),
+                },
                 None => None,
             },
         }

@@ -3,95 +3,21 @@
 mod common;
 #[path = "common/model.rs"]
 mod exact;
+#[path = "common/strategies.rs"]
+mod strategies;
 
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::sample::select;
 use tollgate::{Bucket, Clock, Denied, Instant, Limiter, ManualClock, Overflow, Quota, QuotaError};
 
 use common::{Admission, excess};
 use exact::{Answer, Model};
-
-const SECOND: u64 = 1_000_000_000;
-const DAY: u64 = 86_400 * SECOND;
-const YEAR: u64 = 365 * DAY;
-/// What every quota counts to, after its clock's first reading.
-const HORIZON: u64 = 20 * YEAR;
-/// What a clock may step back, before its first reading.
-const LEEWAY: u64 = 30 * DAY;
-
-fn tokens() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        1..=20_u64,
-        1..=100_000_u64,
-        select(&[3_u64, 7, 130, 300, 999, 7_919, 1_000_003, 600_000_000, 999_999_937, 2_147_483_647, 3_999_999_979][..]),
-        1..=4_000_000_000_u64,
-        1..=1_u64 << 45,
-    ]
-}
-
-fn period() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        3 => Just(SECOND),
-        3 => select(&[1_u64, 1_000, 60 * SECOND, 3_600 * SECOND, DAY, 30 * DAY, 100 * YEAR][..]),
-        1 => 1..=10 * SECOND,
-        1 => 1..=100 * YEAR,
-    ]
-}
-
-fn burst() -> impl Strategy<Value = Option<u64>> {
-    prop_oneof![
-        Just(None),
-        Just(Some(1)),
-        (1..=100_u64).prop_map(Some),
-        (1..=1_u64 << 32).prop_map(Some),
-        (1_u64 << 32..=1 << 50).prop_map(Some)
-    ]
-}
-
-fn quotas() -> impl Strategy<Value = Quota> {
-    (tokens(), period(), burst()).prop_filter_map("cannot be represented", |(tokens, period, burst)| {
-        let quota = Quota::new(tokens, Duration::from_nanos(period)).ok()?;
-        burst.map_or(Some(quota), |burst| quota.with_burst(burst).ok())
-    })
-}
+use strategies::{DAY, HORIZON, SECOND, YEAR, asks, clock_at, quotas, starts, within};
 
 /// Quotas under which windows can be summed up in 128 bits.
 fn ordinary_quotas() -> impl Strategy<Value = Quota> {
     quotas().prop_filter("counts beyond 128 bits", |quota| quota.period() <= Duration::from_nanos(30 * DAY))
-}
-
-/// How many tokens to ask for.
-#[derive(Clone, Copy, Debug)]
-enum Ask {
-    Exactly(u64),
-    /// So many 256ths of the burst.
-    Part(u8),
-    /// The burst and so many more.
-    Burst(u64),
-}
-
-impl Ask {
-    fn of(self, burst: u64) -> u64 {
-        match self {
-            Self::Exactly(n) => n,
-            Self::Part(part) => u64::try_from(u128::from(burst) * u128::from(part) / 256).expect("less than the burst"),
-            Self::Burst(more) => burst.saturating_add(more),
-        }
-    }
-}
-
-fn asks() -> impl Strategy<Value = Ask> {
-    prop_oneof![
-        1 => Just(Ask::Exactly(0)),
-        4 => Just(Ask::Exactly(1)),
-        2 => (2..=10_u64).prop_map(Ask::Exactly),
-        1 => Just(Ask::Exactly(u64::MAX)),
-        3 => any::<u8>().prop_map(Ask::Part),
-        2 => Just(Ask::Burst(0)),
-        1 => Just(Ask::Burst(1)),
-    ]
 }
 
 /// Where the clock goes before a call.
@@ -135,21 +61,6 @@ fn moves() -> impl Strategy<Value = Move> {
 }
 
 const UNASKED: Answer = Answer { allowed: true, remaining: 0, retry_after: Some(0), reset_after: 0 };
-
-/// A clock's first reading, and the times it may show.
-fn starts() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), 0..=60 * YEAR]
-}
-
-fn within(start: u64, time: u64) -> u64 {
-    time.clamp(start.saturating_sub(LEEWAY), start + HORIZON)
-}
-
-fn clock_at(start: u64) -> ManualClock {
-    let clock = ManualClock::new();
-    clock.set(Duration::from_nanos(start));
-    clock
-}
 
 proptest! {
     // What fails here is to become a test with a name.

@@ -66,8 +66,11 @@ impl<B: TokenBucket, S: Sleep> Future for Acquire<B, S> {
             if reservation.wait().is_zero() {
                 return Poll::Ready(Ok(reservation.keep()));
             }
-            this.timer.set(Some(this.sleep.sleep(reservation.wait())));
-            *this.stage = Stage::Booked(Unused(Some(reservation)));
+            let wait = reservation.wait();
+            // Before the sleeper is called, which may panic.
+            let unused = Unused(Some(reservation));
+            this.timer.set(Some(this.sleep.sleep(wait)));
+            *this.stage = Stage::Booked(unused);
         }
         let timer = this.timer.as_mut().as_pin_mut().expect("polled after it was done");
         ready!(timer.poll(context));

@@ -12,8 +12,8 @@ use tollgate::{Allowed, Denied, Quota};
 pub(crate) struct Model {
     /// Nanoseconds per token.
     token: BigRational,
-    burst: u64,
-    full_at: BigRational,
+    pub(crate) burst: u64,
+    pub(crate) full_at: BigRational,
     /// Zero where ticks are exact.
     tick: BigRational,
 }
@@ -40,7 +40,7 @@ impl From<Result<Allowed, Denied>> for Answer {
 
 /// An answer that differs from the model's by more than it may.
 #[derive(Debug)]
-pub(crate) struct Disagreement(String);
+pub(crate) struct Disagreement(pub(crate) String);
 
 impl fmt::Display for Disagreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,11 +56,11 @@ impl Model {
         Self { token, burst: quota.capacity(), full_at: nanos(0), tick }
     }
 
-    fn cost(&self, n: u64) -> BigRational {
+    pub(crate) fn cost(&self, n: u64) -> BigRational {
         &self.token * BigInt::from(n)
     }
 
-    fn debt(&self, now: u64) -> BigRational {
+    pub(crate) fn debt(&self, now: u64) -> BigRational {
         (&self.full_at - nanos(now)).max(nanos(0))
     }
 
@@ -70,7 +70,7 @@ impl Model {
     }
 
     /// The wait of a call for `n` tokens, zero if it is allowed; `None` if no wait helps.
-    fn wait(&self, now: u64, n: u64) -> Option<BigRational> {
+    pub(crate) fn wait(&self, now: u64, n: u64) -> Option<BigRational> {
         match n {
             0 => Some(nanos(0)),
             n if n > self.burst => None,
@@ -79,7 +79,7 @@ impl Model {
     }
 
     /// The call is admitted.
-    fn charge(&mut self, now: u64, n: u64) {
+    pub(crate) fn charge(&mut self, now: u64, n: u64) {
         if n > 0 {
             self.full_at = nanos(now) + self.debt(now) + self.cost(n);
         }
@@ -87,14 +87,14 @@ impl Model {
 
     /// How far a bucket may be off at a time: a tick, and by then a little of one, as its rate is rounded to 63 bits, or to one part in 2^63 of a
     /// tick per nanosecond.
-    fn off(&self, time: BigRational) -> BigRational {
+    pub(crate) fn off(&self, time: BigRational) -> BigRational {
         if self.tick == nanos(0) {
             return nanos(0);
         }
         &self.tick + (&self.tick + nanos(1)) * time / BigRational::from_integer(BigInt::from(1_u64 << 63))
     }
 
-    fn tokens_at_debt(&self, debt: &BigRational) -> BigInt {
+    pub(crate) fn tokens_at_debt(&self, debt: &BigRational) -> BigInt {
         ((self.cost(self.burst) - debt) / &self.token).floor().to_integer().max(BigInt::ZERO)
     }
 
@@ -131,7 +131,7 @@ impl Model {
 
     /// Whether `got` whole nanoseconds are what `exact` rounds up to, for some exact wait no further away than a bucket may be off at its end.
     /// Waits longer than a `Duration` count as the longest.
-    fn is_near(&self, now: u64, got: u128, exact: &BigRational) -> bool {
+    pub(crate) fn is_near(&self, now: u64, got: u128, exact: &BigRational) -> bool {
         let (got, off) = (BigInt::from(got), self.off(nanos(now) + exact));
         let longest = BigInt::from(Duration::MAX.as_nanos());
         let earliest = (exact - &off).max(nanos(0)).ceil().to_integer().min(longest);
@@ -148,6 +148,6 @@ impl Model {
     }
 }
 
-fn nanos(count: u64) -> BigRational {
+pub(crate) fn nanos(count: u64) -> BigRational {
     BigRational::from_integer(count.into())
 }

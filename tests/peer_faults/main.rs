@@ -1,11 +1,16 @@
 //! What limiters get wrong: each test is named after the right behaviour.
 
 mod arithmetic;
+#[path = "../common/both.rs"]
+mod both;
 #[path = "../common/mod.rs"]
 mod common;
 mod keys;
 mod races;
 mod time;
+#[path = "../common/timers.rs"]
+mod timers;
+mod waiting;
 
 use std::time::Duration;
 
