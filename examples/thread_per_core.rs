@@ -94,7 +94,7 @@ mod unix {
             // Nothing to do until the timer rings: what is left is for the other cores.
             lease.rest();
             let asked = Instant::now();
-            match PROVIDER.acquire_with(monoio::time::sleep, 1, Duration::from_secs(1)).await {
+            match PROVIDER.acquire_with(1, Duration::from_secs(1), monoio::time::sleep).await {
                 Ok(_) => {
                     bump(&counts.calls);
                     counts.waited.update(|waited| waited + asked.elapsed());

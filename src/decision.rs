@@ -187,7 +187,10 @@ impl Allowed {
 
     /// How long until what was taken is there.
     pub(crate) const fn wait(&self) -> Duration {
-        self.level.wait(self.level.debt.saturating_sub(self.level.ticks.span()))
+        match self.level.debt.saturating_sub(self.level.ticks.span()) {
+            0 => Duration::ZERO,
+            missing => self.level.wait(missing),
+        }
     }
 }
 
@@ -202,7 +205,7 @@ impl fmt::Debug for Allowed {
 }
 
 /// Why a call was denied.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Reason {
     /// The bucket holds fewer tokens than asked for, nor will it hold them within the wait that was offered, if one was. A wait of
@@ -380,6 +383,12 @@ impl Peek {
     /// How long an empty bucket takes to fill: the burst at the quota's rate. Whole nanoseconds, rounded up.
     pub const fn fills_in(&self) -> Duration {
         self.level.fills_in()
+    }
+
+    /// Tokens that are owed, rounded up: what is missing to a full bucket. More than [`limit`](Self::limit) while the level is below zero, because tokens are booked
+    /// or were charged afterwards.
+    pub const fn owed(&self) -> u64 {
+        self.level.ticks.owed(self.level.debt)
     }
 
     /// Whether the bucket is full.

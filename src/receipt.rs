@@ -5,7 +5,8 @@ use core::fmt;
 use crate::decision::{Act, Allowed, Denied};
 use crate::token_bucket::TokenBucket;
 
-/// An estimate that was charged, to be settled once: see [`Bucket::estimate`](crate::Bucket::estimate).
+/// An estimate that was charged, to be settled once: see [`Bucket::estimate`](crate::Bucket::estimate), and for one that waits its turn,
+/// [`Reservation::into_receipt`](crate::Reservation::into_receipt).
 ///
 /// Dropped unsettled, the estimate stays charged.
 #[must_use = "dropped, a receipt leaves the estimate charged"]
@@ -23,6 +24,11 @@ impl<B: TokenBucket> Receipt<B> {
     pub fn take(bucket: B, n: u64) -> Result<Self, Denied> {
         let allowed = bucket.act(Act::Take, n, bucket.now())?;
         Ok(Self { bucket, n, allowed })
+    }
+
+    /// For tokens that were taken already.
+    pub(crate) const fn of(bucket: B, n: u64, allowed: Allowed) -> Self {
+        Self { bucket, n, allowed }
     }
 
     /// The tokens charged so far.

@@ -53,8 +53,8 @@ impl core::error::Error for DeniedBy {
 
 /// Takes so many tokens from each of several buckets, or from none.
 ///
-/// The buckets may be of different kinds, limiters and keys, and count different things. If one denies, none is charged: all are looked at first, which
-/// writes nothing. Should another thread take the tokens between the look and the charge, what was charged is given back exactly; for that moment
+/// The buckets may be of different kinds, limiters and keys, and count different things. If one denies, none is charged: all but the last are looked at
+/// first, which writes nothing. Should another thread take the tokens between the look and the charge, what was charged is given back exactly; for that moment
 /// others find it taken. Reads each bucket's clock once. Lock-free, and does not allocate.
 ///
 /// # Errors
@@ -91,18 +91,24 @@ pub(crate) fn act_on_all(
     limits: &[(&dyn TokenBucket, u64, Instant)],
     answers: &mut [Option<Result<Allowed, Denied>>],
 ) -> Option<DeniedBy> {
-    for (&(bucket, n, now), answer) in limits.iter().zip(&mut *answers) {
+    let last = limits.len().checked_sub(1)?;
+    for (&(bucket, n, now), answer) in limits[..last].iter().zip(&mut *answers) {
         *answer = Some(bucket.look(act, n, now));
     }
-    if let Some(by) = longest(answers) {
-        return Some(by);
+    // The last one need not be looked at first: if it denies, nothing has been charged.
+    let (bucket, n, now) = limits[last];
+    let denied = longest(answers).is_some();
+    answers[last] = Some(if denied { bucket.look(act, n, now) } else { bucket.act(act, n, now) });
+    let by = longest(answers);
+    if by.is_some() {
+        return by;
     }
-    for (index, &(bucket, n, now)) in limits.iter().enumerate() {
+    for (index, &(bucket, n, now)) in limits[..last].iter().enumerate() {
         let answer = bucket.act(act, n, now);
         answers[index] = Some(answer);
         if answer.is_err() {
             // Another thread was faster.
-            for &(bucket, n, now) in &limits[..index] {
+            for &(bucket, n, now) in limits[..index].iter().chain(&limits[last..]) {
                 let _ = bucket.act(Act::GiveBack, n, now);
             }
             return longest(answers);

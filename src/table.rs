@@ -199,14 +199,30 @@ impl Table {
     #[expect(clippy::inline_always, reason = "see `Limiter::decide`")]
     #[inline(always)]
     pub(crate) fn check_first(&self, key: Key, act: Act, n: u64, elapsed: impl FnOnce() -> u64) -> (Ask, Option<Answer>) {
+        let (standing, tag, found) = self.find_first(key);
+        let ask = Ask::new(self.plans.default_ticks(standing), Call { act, n, elapsed: elapsed() });
+        let answer = found.and_then(|pair| slot::word_of(pair, tag).charge(&ask, || self.is_default(pair, tag, standing)));
+        (ask, answer)
+    }
+
+    /// What [`check_first`](Self::check_first) would answer. Writes nothing.
+    pub(crate) fn look_first(&self, key: Key, call: Call) -> Option<(Ask, Answer)> {
+        let (standing, tag, found) = self.find_first(key);
+        let (pair, ask) = (found?, Ask::new(self.plans.default_ticks(standing), call));
+        let answer = slot::word_of(pair, tag).look(&ask, || self.is_default(pair, tag, standing))?;
+        Some((ask, answer))
+    }
+
+    /// Where nearly all buckets are: in the key's lines, under the default that stands, with this tag.
+    #[expect(clippy::inline_always, reason = "see `Limiter::decide`")]
+    #[inline(always)]
+    fn find_first(&self, key: Key) -> (Standing, Tag, Option<&Pair>) {
         let standing = self.plans.standing();
         let tag = Tag::new(standing.plan(), key);
         let shape = self.shape.load();
         let [first, second] = key.homes();
         let found = self.find(shape.line(first), tag).or_else(|| self.find(shape.line(second), tag));
-        let ask = Ask::new(self.plans.default_ticks(standing), Call { act, n, elapsed: elapsed() });
-        let answer = found.and_then(|pair| self.charge_default(pair, tag, standing, &ask));
-        (ask, answer)
+        (standing, tag, found)
     }
 
     /// Decides a call on a key's bucket, which is made if there is none.
@@ -252,11 +268,10 @@ impl Table {
         pairs.get(found)
     }
 
-    /// Decides a call on the bucket that has this tag, under a default that stands.
-    #[expect(clippy::inline_always, reason = "see `Limiter::decide`")]
-    #[inline(always)]
-    fn charge_default(&self, pair: &Pair, tag: Tag, standing: Standing, ask: &Ask) -> Option<Answer> {
-        slot::word_of(pair, tag).charge(ask, || slot::tag_of(pair) == tag && self.plans.stands(standing))
+    /// Whether a pair's word, read before, is the bucket's with this tag, under a default that stands.
+    #[inline]
+    fn is_default(&self, pair: &Pair, tag: Tag, standing: Standing) -> bool {
+        slot::tag_of(pair) == tag && self.plans.stands(standing)
     }
 
     fn view(&self, key: Key) -> View {

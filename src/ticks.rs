@@ -148,6 +148,11 @@ impl Ticks {
         self.span.saturating_sub(debt) / self.unit
     }
 
+    /// Tokens, rounded up, that a debt of so many ticks is.
+    pub(crate) const fn owed(&self, debt: u64) -> u64 {
+        debt.div_ceil(self.unit)
+    }
+
     /// The fewest nanoseconds after `elapsed` at which the count is at least `ticks` further.
     ///
     /// The smallest `x` with `floor(x * mul / 2^shift) >= T` is `ceil(T * 2^shift / mul)`. Past the horizon there is none.

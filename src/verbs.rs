@@ -76,7 +76,7 @@ macro_rules! verbs {
         ///
         /// # Errors
         /// As [`reserve`](Self::reserve).
-        pub fn acquire_with<T: Sleep>(self: $handle, sleep: T, n: u64, max_wait: impl Into<MaxWait>) -> Acquire<$handle, T> {
+        pub fn acquire_with<T: Sleep>(self: $handle, n: u64, max_wait: impl Into<MaxWait>, sleep: T) -> Acquire<$handle, T> {
             Acquire::new(self, n, max_wait, sleep)
         }
 
@@ -116,6 +116,15 @@ macro_rules! verbs {
         ///
         /// # Errors
         /// Only where a limiter has no room for the key ([`Reason::NoRoom`](crate::Reason::NoRoom)). Nothing is charged then.
+        ///
+        /// ```
+        /// use tollgate::{Bucket, ManualClock, Quota};
+        ///
+        /// let bytes = Bucket::with_clock(Quota::per_second(1_000), ManualClock::new());
+        /// bytes.charge(2_500)?;
+        /// assert_eq!((bytes.peek().remaining(), bytes.peek().owed()), (0, 2_500));
+        /// # Ok::<(), tollgate::Denied>(())
+        /// ```
         pub fn charge(self: $handle, n: u64) -> Result<Allowed, Denied> {
             self.act(Act::Charge, n, TokenBucket::now(&self))
         }

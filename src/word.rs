@@ -156,10 +156,7 @@ impl Word {
     /// What a call would be told.
     pub(crate) const fn look(self, ticks: Ticks, call: Call) -> Result<Allowed, Denied> {
         let ask = Ask::new(ticks, call);
-        ask.result(match self.decide(&ask) {
-            Verdict::Final(answer) => answer,
-            Verdict::Change { debt, .. } => Answer::allowed(debt),
-        })
+        ask.result(self.decide(&ask).answer())
     }
 
     /// The decision on tokens that were used, or not used.
@@ -188,6 +185,16 @@ pub(crate) enum Verdict {
     Final(Answer),
     /// It is allowed, once this word has replaced the other; then this is owed.
     Change { debt: u64, word: Word },
+}
+
+impl Verdict {
+    /// What the caller is told.
+    const fn answer(&self) -> Answer {
+        match *self {
+            Self::Final(answer) => answer,
+            Self::Change { debt, .. } => Answer::allowed(debt),
+        }
+    }
 }
 
 impl fmt::Debug for Word {
@@ -267,6 +274,21 @@ impl<'a> WordCell<'a> {
     #[inline]
     pub(crate) fn exchange(self, old: Word, new: Word, success: Ordering, failure: Ordering) -> Result<(), Word> {
         self.word.compare_exchange(self.stored(old), self.stored(new), success, failure).map(|_| ()).map_err(|stored| self.read(stored))
+    }
+
+    /// What [`charge`](Self::charge) would answer. Writes nothing.
+    #[inline]
+    pub(crate) fn look(self, ask: &Ask, stands: impl Fn() -> bool) -> Option<Answer> {
+        // Acquire, both, and twice: as in `charge`, where it denies.
+        let mut stored = self.word.load(Ordering::Acquire);
+        while stored < NOT_LIVE && stands() {
+            let again = self.word.load(Ordering::Acquire);
+            if again == stored {
+                return Some(Word(stored ^ self.pad.0).decide(ask).answer());
+            }
+            stored = again;
+        }
+        None
     }
 
     /// Decides on the bucket whose word is here, and changes it, for as long as `stands` says, of a word just read, that it is that bucket's.

@@ -125,6 +125,9 @@ where
 {
     fn look(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
         let call = Call { act, n, elapsed: elapsed(now, self.limiter.origin) };
+        if let Some((ask, answer)) = self.limiter.table.look_first(self.key, call) {
+            return ask.result(answer);
+        }
         let state = self.limiter.table.peek(self.key, call.elapsed, &self.limiter.books);
         Word::live(state.tat).look(state.ticks, call)
     }

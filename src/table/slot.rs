@@ -180,7 +180,7 @@ impl<'a> Slot<'a> {
         // Release: whoever sees the tag sees the reservation before it. Partner: `tag_of`.
         self.pair[0].store(tag.0, Ordering::Release);
         // Release: whoever sees this word, or one that was exchanged for it, sees the tag. Partners:
-        // `content`, `take`, and the loads in `Matches::charge` and `WordCell::charge`.
+        // `content`, `take`, and the loads in `WordCell::charge`.
         self.word(tag).store(claim, Ordering::Release);
     }
 

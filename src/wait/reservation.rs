@@ -4,6 +4,7 @@ use std::time::Duration;
 use super::waiters::{MaxWait, Place, Waiters};
 use crate::clock::Instant;
 use crate::decision::{Act, Allowed, Denied, Reason};
+use crate::receipt::Receipt;
 use crate::token_bucket::TokenBucket;
 
 /// Tokens that are charged already, and due after a wait: see [`Bucket::reserve`](crate::Bucket::reserve).
@@ -16,15 +17,14 @@ use crate::token_bucket::TokenBucket;
 /// booked behind is due when told; who comes next is due the sooner. A change of quota in between gives back as many tokens of the new quota.
 #[must_use = "dropped before it is due, a reservation gives its tokens back"]
 pub struct Reservation<B: TokenBucket> {
-    bucket: B,
+    /// Until nothing is to be given back any more.
+    bucket: Option<B>,
     n: u64,
     allowed: Allowed,
     wait: Duration,
     due: Instant,
     /// Among the waiters, while it has one.
     _place: Option<Place>,
-    /// Whether nothing is to be given back any more.
-    settled: bool,
 }
 
 impl<B: TokenBucket> Reservation<B> {
@@ -47,7 +47,7 @@ impl<B: TokenBucket> Reservation<B> {
         // A look books nothing.
         let wait = if n == 0 { Duration::ZERO } else { allowed.wait() };
         let place = place.flatten().filter(|_| !wait.is_zero());
-        Ok(Self { bucket, n, allowed, wait, due: now + wait, _place: place, settled: false })
+        Ok(Self { bucket: Some(bucket), n, allowed, wait, due: now + wait, _place: place })
     }
 
     /// How long to wait, from when it was booked.
@@ -72,30 +72,42 @@ impl<B: TokenBucket> Reservation<B> {
 
     /// Gives the tokens back, also after they were due. Reads the clock once.
     pub fn cancel(mut self) {
-        self.give_back(self.bucket.now());
+        if let Some(bucket) = self.bucket.take() {
+            give_back(&bucket, self.n, bucket.now());
+        }
     }
 
     /// Keeps the tokens: they are used, or will be, and nothing is given back. Does not read the clock.
     pub fn keep(mut self) -> Allowed {
-        self.settled = true;
+        self.bucket = None;
         self.allowed
     }
 
-    fn give_back(&mut self, now: Instant) {
-        self.settled = true;
-        // The answer says what is owed now: nothing that the caller could act on.
-        let _ = self.bucket.act(Act::GiveBack, self.n, now);
+    /// Keeps the tokens as an estimate, to be [settled](Receipt::settle) when what was used is known. Does not read the clock.
+    ///
+    /// # Panics
+    /// Never: a reservation has its bucket until it is consumed.
+    pub fn into_receipt(mut self) -> Receipt<B> {
+        let bucket = self.bucket.take().expect("taken only by what consumes the reservation");
+        Receipt::of(bucket, self.n, self.allowed)
     }
+}
+
+/// The answer says what is owed now: nothing that the caller could act on.
+fn give_back(bucket: &impl TokenBucket, n: u64, now: Instant) {
+    let _ = bucket.act(Act::GiveBack, n, now);
 }
 
 impl<B: TokenBucket> Drop for Reservation<B> {
     fn drop(&mut self) {
-        if self.settled || self.wait.is_zero() {
+        if self.wait.is_zero() {
             return;
         }
-        let now = self.bucket.now();
-        if now < self.due {
-            self.give_back(now);
+        if let Some(bucket) = self.bucket.take() {
+            let now = bucket.now();
+            if now < self.due {
+                give_back(&bucket, self.n, now);
+            }
         }
     }
 }

@@ -142,7 +142,7 @@ fn a_waiter_that_is_dropped_gives_back_exactly_what_it_booked() {
                     assert!(bucket.check_n(3).is_ok());
                     let mut tasks = Tasks::new();
                     for waiter in 0..WAITERS {
-                        assert!(tasks.start(bucket.acquire_with(timers.clone(), tokens(waiter), HOUR)).is_none());
+                        assert!(tasks.start(bucket.acquire_with(tokens(waiter), HOUR, timers.clone())).is_none());
                     }
                     let before = bucket.peek().reset_after();
                     tasks.cancel(usize::try_from(quitter).expect("a few"));
@@ -171,7 +171,7 @@ fn who_comes_after_a_dropped_waiter_is_not_delayed_by_it() {
         let timers = Timers::new(&clock);
         assert!(bucket.check().is_ok());
         for _ in 0..1_000 {
-            let mut waiting = Box::pin(bucket.acquire_with(timers.clone(), 1, HOUR));
+            let mut waiting = Box::pin(bucket.acquire_with(1, HOUR, timers.clone()));
             assert!(poll_once(waiting.as_mut()).is_pending());
             drop(waiting);
         }
@@ -201,7 +201,7 @@ fn a_wait_for_many_is_not_starved_by_loops_that_wait_for_one() {
         }
         assert_eq!(served.load(Ordering::Relaxed), 20, "the burst");
         let big = async {
-            let answer = bucket.acquire_with(timers.clone(), 20, HOUR).await;
+            let answer = bucket.acquire_with(20, HOUR, timers.clone()).await;
             big_at.store(served.load(Ordering::Relaxed), Ordering::Relaxed);
             assert!(answer.is_ok());
         };
@@ -233,7 +233,7 @@ fn a_bounded_wait_answers_at_once_when_the_wait_would_be_longer() {
         assert!(bucket.check().is_ok());
         let before = bucket.peek();
         for within in [Duration::ZERO, nanos(1), HOUR / 2, HOUR.saturating_sub(nanos(1))] {
-            let mut waiting = Box::pin(bucket.acquire_with(timers.clone(), 1, within));
+            let mut waiting = Box::pin(bucket.acquire_with(1, within, timers.clone()));
             let answers = [
                 // A timer that was set would not fire, as nobody moves the clock; a thread that slept would for an hour.
                 poll_once(waiting.as_mut()).map(|answer| answer.expect_err("not yet")),
@@ -257,7 +257,7 @@ fn a_wait_above_the_burst_fails_at_once_with_never() {
         for _ in 0..2 {
             let before = bucket.peek();
             for n in [6, 7, 1 << 40, u64::MAX] {
-                let mut waiting = Box::pin(bucket.acquire_with(timers.clone(), n, Duration::MAX));
+                let mut waiting = Box::pin(bucket.acquire_with(n, Duration::MAX, timers.clone()));
                 let Poll::Ready(Err(polled)) = poll_once(waiting.as_mut()) else { panic!("no denial of {n}") };
                 let reserved = bucket.reserve(n, Duration::MAX).map(|reservation| reservation.wait()).expect_err("over burst");
                 let blocking = bucket.acquire_blocking(n, Duration::MAX).expect_err("over burst");
@@ -281,7 +281,7 @@ fn a_timeout_of_a_durations_most_does_not_overflow() {
                 let timers = Timers::new(&clock);
                 let first = bucket.reserve(1, Duration::MAX);
                 let second = bucket.reserve(1, Duration::MAX).map(|reservation| (reservation.wait(), reservation.keep()).0);
-                let mut waiting = Box::pin(bucket.acquire_with(timers.clone(), 1, Duration::MAX));
+                let mut waiting = Box::pin(bucket.acquire_with(1, Duration::MAX, timers.clone()));
                 let third = poll_once(waiting.as_mut());
                 assert_eq!(first.map(|reservation| reservation.wait()), Ok(Duration::ZERO), "{quota}, at {start}");
                 if start > 1 << 55 {

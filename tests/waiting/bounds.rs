@@ -51,7 +51,7 @@ fn a_place_is_free_again_however_the_wait_ends() {
         let (waiters, timers) = (Waiters::new(1), Timers::new(&clock));
         let max_wait = MaxWait::new(HOUR).among(&waiters);
         assert!(bucket.check().is_ok());
-        let acquire = || Box::pin(bucket.acquire_with(timers.clone(), 1, &max_wait));
+        let acquire = || Box::pin(bucket.acquire_with(1, &max_wait, timers.clone()));
         let book = || bucket.reserve(1, &max_wait).expect("a place");
         book().cancel();
         book().keep();
@@ -169,7 +169,7 @@ fn nothing_asked_for_is_always_allowed_and_changes_nothing() {
             let booked = bucket.reserve(0, Duration::ZERO).expect("nothing asked for");
             assert_eq!((booked.wait(), booked.tokens(), booked.due()), (Duration::ZERO, 0, clock.now()));
             booked.cancel();
-            let mut acquire = Box::pin(bucket.acquire_with(timers.clone(), 0, Duration::ZERO));
+            let mut acquire = Box::pin(bucket.acquire_with(0, Duration::ZERO, timers.clone()));
             let Poll::Ready(Ok(allowed)) = poll_once(acquire.as_mut()) else { panic!("waits for nothing") };
             assert_eq!((allowed.remaining(), allowed.reset_after()), level);
             assert!(bucket.acquire_blocking(0, Duration::ZERO).is_ok());
@@ -212,7 +212,7 @@ fn after_a_charge_of_the_most_there_is_everything_still_answers() {
                         let denied = bucket.reserve(n, within).map(|booked| booked.wait()).expect_err("in debt");
                         assert!(denied.retry_after() > Some(HOUR), "{quota}, at {start}, within {within:?}: {denied:?}");
                         assert!(!denied.to_string().is_empty() && bucket.acquire_blocking(n, within).is_err());
-                        let mut acquire = Box::pin(bucket.acquire_with(timers.clone(), n, within));
+                        let mut acquire = Box::pin(bucket.acquire_with(n, within, timers.clone()));
                         assert!(matches!(poll_once(acquire.as_mut()), Poll::Ready(Err(_))));
                     }
                     assert!(bucket.estimate(n).is_err() && bucket.lease(n).check().is_err());

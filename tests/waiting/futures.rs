@@ -64,7 +64,7 @@ fn a_timer_that_cannot_be_sent_serves_one_thread() {
         };
         let mut tasks = Tasks::new();
         for number in 0..5_u32 {
-            let answer = tasks.start(bucket.acquire_with(sleep, 1, HOUR)).expect("it does not wait for anyone");
+            let answer = tasks.start(bucket.acquire_with(1, HOUR, sleep)).expect("it does not wait for anyone");
             assert!(answer.is_ok());
             assert_eq!(slept.get(), number * TOKEN);
         }
@@ -77,7 +77,7 @@ fn dropped(polled: bool, moved: Duration) -> [u64; 2] {
     on_both!(QUOTA, |clock, bucket| {
         let timers = Timers::new(&clock);
         assert!(bucket.check().is_ok());
-        let mut acquire = Box::pin(bucket.acquire_with(timers.clone(), 1, HOUR));
+        let mut acquire = Box::pin(bucket.acquire_with(1, HOUR, timers.clone()));
         if polled {
             assert!(poll_once(acquire.as_mut()).is_pending());
             assert_eq!(bucket.peek().reset_after(), 2 * TOKEN);
@@ -105,9 +105,9 @@ fn a_future_that_is_dropped_gives_back_whenever_that_is() {
 fn a_future_that_is_done_gives_nothing_back() {
     on_both!(QUOTA, |clock, bucket| {
         let timers = Timers::new(&clock);
-        let mut at_once = Box::pin(bucket.acquire_with(timers.clone(), 1, HOUR));
+        let mut at_once = Box::pin(bucket.acquire_with(1, HOUR, timers.clone()));
         assert!(matches!(poll_once(at_once.as_mut()), Poll::Ready(Ok(_))));
-        let mut waits = Box::pin(bucket.acquire_with(timers.clone(), 1, HOUR));
+        let mut waits = Box::pin(bucket.acquire_with(1, HOUR, timers.clone()));
         assert!(poll_once(waits.as_mut()).is_pending());
         clock.advance(TOKEN / 2);
         assert!(poll_once(waits.as_mut()).is_pending(), "woken for nothing");
@@ -125,7 +125,7 @@ fn each_is_woken_once_and_polled_twice_whoever_gives_up() {
         let mut tasks = Tasks::new();
         assert!(bucket.check().is_ok());
         for _ in 0..waiters {
-            assert!(tasks.start(bucket.acquire_with(timers.clone(), 1, HOUR)).is_none());
+            assert!(tasks.start(bucket.acquire_with(1, HOUR, timers.clone())).is_none());
         }
         // Every third gives up before its time, and none of the others is told sooner or later for it.
         (0..waiters).filter(|waiter| waiter % 3 == 2).for_each(|waiter| tasks.cancel(waiter as usize));
@@ -146,13 +146,13 @@ fn each_is_woken_once_and_polled_twice_whoever_gives_up() {
 #[test]
 fn a_future_that_is_polled_after_it_is_done_says_so() {
     let bucket = Bucket::with_clock(QUOTA, ManualClock::new());
-    let mut acquire = Box::pin(bucket.acquire_with(|_| pending(), 1, HOUR));
+    let mut acquire = Box::pin(bucket.acquire_with(1, HOUR, |_| pending()));
     assert_eq!(format!("{acquire:?}"), "Acquire { stage: \"asked\", .. }");
     assert!(poll_once(acquire.as_mut()).is_ready());
     assert_eq!(format!("{acquire:?}"), "Acquire { stage: \"done\", .. }");
     let again = catch_unwind(AssertUnwindSafe(|| poll_once(acquire.as_mut())));
     assert_eq!(again.expect_err("a panic").downcast_ref(), Some(&String::from("polled after it was done")));
-    let mut second = Box::pin(bucket.acquire_with(|_| pending(), 1, HOUR));
+    let mut second = Box::pin(bucket.acquire_with(1, HOUR, |_| pending()));
     assert!(poll_once(second.as_mut()).is_pending());
     assert_eq!(format!("{second:?}"), "Acquire { stage: \"booked\", .. }");
 }
@@ -182,7 +182,7 @@ fn a_clock_that_panics_leaves_nothing_booked() {
             let lease = bucket.lease(2);
             assert!(bucket.check().is_ok());
             panics.set(true);
-            let acquire = || bucket.acquire_with(|_| ready(()), 1, &max_wait);
+            let acquire = || bucket.acquire_with(1, &max_wait, |_| ready(()));
             let works: [&dyn Fn() -> bool; 6] = [
                 &|| bucket.reserve(1, &max_wait).is_ok(),
                 &|| bucket.acquire_blocking(1, &max_wait).is_ok(),
@@ -215,14 +215,14 @@ fn a_timer_that_panics_leaves_nothing_booked() {
                 clock.advance(passes);
                 panic!("no timer is left")
             };
-            let mut acquire = Box::pin(bucket.acquire_with(sleep, 1, &max_wait));
+            let mut acquire = Box::pin(bucket.acquire_with(1, &max_wait, sleep));
             assert!(catch_unwind(AssertUnwindSafe(|| poll_once(acquire.as_mut()))).is_err());
             assert_eq!((bucket.peek().reset_after(), waiters.waiting()), (TOKEN.saturating_sub(passes), 0));
         }
         // When it is polled.
         assert!(bucket.check().is_ok());
         let broken = |_| async { panic!("a broken timer") };
-        let mut acquire = Box::pin(bucket.acquire_with(broken, 1, &max_wait));
+        let mut acquire = Box::pin(bucket.acquire_with(1, &max_wait, broken));
         assert!(catch_unwind(AssertUnwindSafe(|| poll_once(acquire.as_mut()))).is_err());
         drop(acquire);
         assert_eq!((bucket.peek().reset_after(), waiters.waiting()), (TOKEN, 0));
