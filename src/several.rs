@@ -53,8 +53,8 @@ impl core::error::Error for DeniedBy {
 
 /// Takes so many tokens from each of several buckets, or from none.
 ///
-/// The buckets may be of different kinds, limiters and keys, and count different things. If one denies, none is charged: all but the last are looked at
-/// first, which writes nothing. Should another thread take the tokens between the look and the charge, what was charged is given back exactly; for that moment
+/// The buckets may be of different kinds, limiters and keys, and count different things. If one denies, none is charged: all but the first are looked at
+/// before, which writes nothing. Should another thread take the tokens between the look and the charge, what was charged is given back exactly; for that moment
 /// others find it taken. Reads each bucket's clock once. Lock-free, and does not allocate.
 ///
 /// # Errors
@@ -91,24 +91,21 @@ pub(crate) fn act_on_all(
     limits: &[(&dyn TokenBucket, u64, Instant)],
     answers: &mut [Option<Result<Allowed, Denied>>],
 ) -> Option<DeniedBy> {
-    let last = limits.len().checked_sub(1)?;
-    for (&(bucket, n, now), answer) in limits[..last].iter().zip(&mut *answers) {
+    // The first one is not looked at unless another denies: if it denies itself, nothing has been charged.
+    for (&(bucket, n, now), answer) in limits.iter().zip(&mut *answers).skip(1) {
         *answer = Some(bucket.look(act, n, now));
     }
-    // The last one need not be looked at first: if it denies, nothing has been charged.
-    let (bucket, n, now) = limits[last];
-    let denied = longest(answers).is_some();
-    answers[last] = Some(if denied { bucket.look(act, n, now) } else { bucket.act(act, n, now) });
-    let by = longest(answers);
-    if by.is_some() {
-        return by;
+    if longest(answers).is_some() {
+        let (bucket, n, now) = limits[0];
+        answers[0] = Some(bucket.look(act, n, now));
+        return longest(answers);
     }
-    for (index, &(bucket, n, now)) in limits[..last].iter().enumerate() {
+    for (index, &(bucket, n, now)) in limits.iter().enumerate() {
         let answer = bucket.act(act, n, now);
         answers[index] = Some(answer);
         if answer.is_err() {
-            // Another thread was faster.
-            for &(bucket, n, now) in limits[..index].iter().chain(&limits[last..]) {
+            // Another thread was faster than this one since it looked.
+            for &(bucket, n, now) in &limits[..index] {
                 let _ = bucket.act(Act::GiveBack, n, now);
             }
             return longest(answers);
