@@ -52,19 +52,20 @@ fn request(tenant: &Tenant<'_>, clock: &ManualClock, estimate: u64, used: u64) {
     }
 }
 
-/// Charges the estimate, and waits for it if it must.
+/// Charges the estimate, and waits its turn if it must.
 fn admitted<'a>(tenant: &Tenant<'a>, clock: &ManualClock, estimate: u64) -> Option<Receipt<Tenant<'a>>> {
-    loop {
-        match tenant.estimate(estimate) {
-            Ok(receipt) => {
-                show(tenant, &format!("estimated {estimate}"));
-                return Some(receipt);
+    match tenant.reserve(estimate, Duration::from_secs(60)) {
+        Ok(booked) => {
+            if !booked.wait().is_zero() {
+                println!("  waits {:?}", booked.wait());
+                clock.advance(booked.wait());
             }
-            Err(denied) => {
-                println!("  {denied}");
-                // `None` where no wait helps: more than the burst was asked for.
-                clock.advance(denied.retry_after()?);
-            }
+            show(tenant, &format!("estimated {estimate}"));
+            Some(booked.into_receipt())
+        }
+        Err(denied) => {
+            println!("  {denied}");
+            None
         }
     }
 }
@@ -72,8 +73,6 @@ fn admitted<'a>(tenant: &Tenant<'a>, clock: &ManualClock, estimate: u64) -> Opti
 /// The level: what there is, or how far below zero it is.
 fn show(tenant: &Tenant<'_>, what: &str) {
     let state = tenant.peek();
-    // A token a millisecond: the bucket is full after as many milliseconds as tokens are missing.
-    let missing = state.reset_after().as_millis();
-    let level = i128::from(state.limit()) - i128::try_from(missing).expect("a few seconds");
+    let level = i128::from(state.limit()) - i128::from(state.owed());
     println!("  {what:24} level {level:>6}, full again in {:?}", state.reset_after());
 }

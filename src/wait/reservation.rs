@@ -85,6 +85,21 @@ impl<B: TokenBucket> Reservation<B> {
 
     /// Keeps the tokens as an estimate, to be [settled](Receipt::settle) when what was used is known. Does not read the clock.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Bucket, ManualClock, Quota};
+    ///
+    /// let clock = ManualClock::new();
+    /// let bucket = Bucket::with_clock(Quota::per_second(1_000).burst(500), clock.clone());
+    /// bucket.charge(700)?;
+    /// let turn = bucket.reserve(300, Duration::from_secs(1))?;
+    /// clock.advance(turn.wait());
+    /// let receipt = turn.into_receipt();
+    /// assert_eq!((bucket.peek().owed(), bucket.peek().remaining()), (500, 0));
+    /// assert_eq!(receipt.settle(100)?.remaining(), 200);
+    /// # Ok::<(), tollgate::Denied>(())
+    /// ```
+    ///
     /// # Panics
     /// Never: a reservation has its bucket until it is consumed.
     pub fn into_receipt(mut self) -> Receipt<B> {
