@@ -5,11 +5,15 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
+use std::pin::{Pin, pin};
 use std::sync::Barrier;
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Bucket, CoarseClock, Limiter, ManualClock, MonotonicClock, Overflow, Quota, Reason};
+use tollgate::{
+    Bucket, Clock, CoarseClock, Instant, Limiter, Limits, ManualClock, MaxWait, MonotonicClock, Overflow, Quota, Reason, Waiters, check_all,
+};
 
 /// The system's allocator, counting what the current thread asks of it.
 struct Counting;
@@ -50,6 +54,17 @@ unsafe impl GlobalAlloc for Counting {
         ALLOCATED.set(ALLOCATED.get() + 1);
         // SAFETY: as the caller promised this method.
         unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+/// A timer that has no memory but its own.
+struct Until<'a>(&'a ManualClock, Instant);
+
+impl Future for Until<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.0.now() < self.1 { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
@@ -318,4 +333,106 @@ fn no_check_through_a_pinned_limiter_allocates() {
     assert!(without_allocating("new key", || pinned.check("key")).is_ok());
     assert!(without_allocating("known key", || pinned.check_n("key", 9)).is_ok());
     assert!(without_allocating("denied", || pinned.check("key")).is_err());
+}
+
+/// The same for a bucket's handle and for a key's.
+macro_rules! without_waiting_for_memory {
+    ($clock:expr, $bucket:expr) => {{
+        let (clock, bucket): (&ManualClock, _) = ($clock, $bucket);
+        let (second, waiters) = (Duration::from_secs(1), Waiters::new(2));
+        let max_wait = without_allocating("a bound", || MaxWait::new(second).among(&waiters));
+
+        let there = without_allocating("reserve, there", || bucket.reserve(10, &max_wait)).expect("full");
+        let waits = without_allocating("reserve, waiting", || bucket.reserve(1, &max_wait)).expect("within a second");
+        let behind = without_allocating("reserve, behind", || bucket.reserve(1, &max_wait)).expect("within a second");
+        let denied = without_allocating("reserve, too many", || bucket.reserve(1, &max_wait).map(|_| ())).expect_err("two wait");
+        assert_eq!(denied.reason(), Reason::TooManyWaiters);
+        assert!(without_allocating("reserve, too long", || bucket.reserve(10, second / 2).is_err()));
+        assert!(without_allocating("reserve, over burst", || bucket.reserve(11, second).is_err()));
+        without_allocating("cancel", || waits.cancel());
+        without_allocating("drop, early", || drop(behind));
+        without_allocating("keep", || _ = there.keep());
+
+        let context = &mut Context::from_waker(Waker::noop());
+        let sleep = |time| Until(clock, clock.now() + time);
+        {
+            let mut acquire = pin!(without_allocating("acquire", || bucket.acquire_with(sleep, 1, &max_wait)));
+            assert!(without_allocating("poll, booking", || acquire.as_mut().poll(context)).is_pending());
+            assert!(without_allocating("poll, asleep", || acquire.as_mut().poll(context)).is_pending());
+            clock.advance(second);
+            assert!(done(&without_allocating("poll, due", || acquire.as_mut().poll(context)), true));
+        }
+        without_allocating("acquire, at once, denied, and dropped", || {
+            assert!(done(&pin!(bucket.acquire_with(sleep, 9, &max_wait)).poll(context), true));
+            assert!(done(&pin!(bucket.acquire_with(sleep, 10, second / 2)).poll(context), false));
+            assert!(pin!(bucket.acquire_with(sleep, 5, second)).poll(context).is_pending());
+        });
+        assert_eq!(without_allocating("waiting", || waiters.waiting()), 0);
+        assert!(without_allocating("acquire in this thread", || bucket.acquire_blocking(5, Duration::ZERO)).is_err());
+
+        clock.advance(2 * second);
+        let (less, more) = without_allocating("estimate", || (bucket.estimate(4), bucket.estimate(4)));
+        assert!(without_allocating("settle below", || less.expect("full").settle(1)).is_ok());
+        assert!(without_allocating("settle above", || more.expect("full").settle(40)).is_ok());
+        assert!(without_allocating("estimate, denied", || bucket.estimate(1).is_err()));
+        assert!(without_allocating("charge", || bucket.charge(1_000)).is_ok());
+        clock.advance(1_000 * second);
+        let refund = without_allocating("estimate again", || bucket.estimate(4)).expect("full");
+        without_allocating("refund", || refund.refund());
+
+        let lease = without_allocating("lease", || bucket.lease(4));
+        assert!(without_allocating("lease, a batch", || lease.check()).is_ok());
+        assert!(without_allocating("lease, from the handle", || lease.check()).is_ok());
+        assert!(without_allocating("lease, denied", || lease.check_n(20)).is_err());
+        without_allocating("rest", || lease.rest());
+        assert!(without_allocating("lease, again", || lease.check()).is_ok());
+        without_allocating("lease, dropped", || drop(lease));
+        clock.advance(1_000 * second);
+
+        let other = Bucket::with_clock(quota(), clock.clone());
+        assert!(without_allocating("several", || check_all([(&bucket, 10), (&other, 1)])).is_ok());
+        assert!(without_allocating("several, denied", || check_all([(&other, 1), (&bucket, 1)])).is_err());
+        clock.advance(1_000 * second);
+        assert!(without_allocating("several, given back", || check_all([(&other, 1), (&bucket, 6), (&bucket, 6)])).is_err());
+    }};
+}
+
+/// Whether a future is done, and what it returned is an answer of that kind.
+fn done<T, E>(polled: &Poll<Result<T, E>>, allowed: bool) -> bool {
+    matches!(polled, Poll::Ready(answer) if answer.is_ok() == allowed)
+}
+
+#[test]
+fn nothing_that_waits_for_a_bucket_or_pays_afterwards_allocates() {
+    let clock = ManualClock::new();
+    let bucket = Bucket::with_clock(quota(), clock.clone());
+    without_waiting_for_memory!(&clock, &bucket);
+}
+
+#[test]
+fn nothing_that_waits_for_a_key_or_pays_afterwards_allocates() {
+    warm_up();
+    let (clock, limiter) = limiter(Overflow::DenyNew);
+    let key = without_allocating("a key's bucket", || limiter.bucket("key"));
+    without_waiting_for_memory!(&clock, key);
+    // The same for one that has no bucket yet.
+    let new = without_allocating("another's", || limiter.bucket("new"));
+    assert!(without_allocating("charge", || new.charge(1)).is_ok());
+    assert!(without_allocating("reserve", || limiter.bucket("third").reserve(1, Duration::ZERO).is_ok()));
+}
+
+#[test]
+fn no_check_of_several_quotas_allocates() {
+    warm_up();
+    let clock = ManualClock::new();
+    let limits = Limits::builder([quota(), Quota::per_hour(20), Quota::per_second(7_919)]).max_keys(4).clock(clock.clone()).build();
+    for round in 0..2 {
+        assert!(without_allocating("new buckets or known ones", || limits.check("key")).is_ok(), "round {round}");
+    }
+    assert_eq!(without_allocating("the first denies", || limits.check_n("key", 9)).expect_err("eight are left").index(), 0);
+    assert!(without_allocating("allowed", || limits.check_n("key", 8)).is_ok());
+    clock.advance(Duration::from_secs(1));
+    assert!(without_allocating("allowed", || limits.check_n("key", 10)).is_ok());
+    assert_eq!(without_allocating("the second denies", || limits.check("key")).expect_err("drained").index(), 1);
+    assert!(!without_allocating("buckets", || limits.buckets("key"))[0].peek().is_full());
 }

@@ -9,8 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant as StdInstant};
 
 use tollgate::{
-    Allowed, Bucket, BuildError, Clock, CoarseClock, Denied, Instant, KeyHasher, Limiter, LimiterBuilder, ManualClock, MonotonicClock,
-    Overflow, ParseQuotaError, Peek, Quota, QuotaError, Reason, Stats,
+    Acquire, Allowed, Bucket, BuildError, Clock, CoarseClock, Denied, DeniedBy, Instant, KeyBucket, KeyHasher, Lease, Limiter,
+    LimiterBuilder, Limits, LimitsBuilder, ManualClock, MaxWait, MonotonicClock, Overflow, ParseQuotaError, Peek, Quota, QuotaError,
+    Reason, Receipt, Reservation, Stats, TokenBucket, Waiters, check_all,
 };
 
 const QUOTA: Quota = Quota::per_minute(2).burst(3);
@@ -22,6 +23,9 @@ fn plain<T: Copy + Eq + Debug + Send + Sync + Unpin + 'static>() {}
 fn error<T: Error + Display + Clone + Eq + Send + Sync + 'static>() {}
 fn clock<T: Clock + Clone + Debug + Send + Sync + 'static>() {}
 fn ordered<T: Copy + Ord + Hash + Default>() {}
+fn shared<T: Send + Sync + Unpin + Debug + 'static>() {}
+fn sent<T: Send + Debug + 'static>() {}
+fn spawned<T: Future<Output = Result<Allowed, Denied>> + Send + Debug + 'static>() {}
 
 #[test]
 fn types_have_the_traits_that_are_promised() {
@@ -52,6 +56,75 @@ fn types_have_the_traits_that_are_promised() {
     clock::<MonotonicClock>();
     clock::<CoarseClock>();
     ordered::<Instant>();
+}
+
+type Own = Arc<Bucket>;
+type Keyed = KeyBucket<Arc<Limiter>>;
+type Timer = fn(Duration) -> std::future::Ready<()>;
+
+#[test]
+fn what_waits_or_settles_can_be_shared_and_sent_as_its_bucket_can() {
+    shared::<Reservation<Own>>();
+    shared::<Reservation<Keyed>>();
+    shared::<Reservation<&'static Bucket>>();
+    shared::<Receipt<Own>>();
+    shared::<Receipt<Keyed>>();
+    shared::<MaxWait>();
+    shared::<Waiters>();
+    shared::<Keyed>();
+    shared::<Limits<3>>();
+    shared::<LimitsBuilder<3>>();
+    // One thread's at a time.
+    sent::<Lease<Own>>();
+    sent::<Lease<Keyed>>();
+    spawned::<Acquire<Own, Timer>>();
+    spawned::<Acquire<Keyed, Timer>>();
+    shared::<KeyBucket<&'static Limiter>>();
+    plain::<DeniedBy>();
+    error::<DeniedBy>();
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn what_waits_on_tokio_can_be_spawned() {
+    spawned::<Acquire<Own, tollgate::TokioSleep>>();
+    spawned::<Acquire<Keyed, tollgate::TokioSleep>>();
+    spawned::<Acquire<Arc<dyn TokenBucket + Send + Sync>, tollgate::TokioSleep>>();
+}
+
+/// Whether a type is `Sync`: the inherent constant stands before the trait's, where there is one.
+struct Is<T>(T);
+
+trait Otherwise {
+    const SYNC: bool = false;
+}
+
+impl<T> Otherwise for Is<T> {}
+
+impl<T: Sync> Is<T> {
+    const SYNC: bool = true;
+}
+
+#[test]
+fn a_lease_is_one_threads() {
+    const { assert!(Is::<Own>::SYNC && Is::<Reservation<Own>>::SYNC) };
+    const { assert!(!Is::<Lease<Own>>::SYNC) };
+}
+
+#[test]
+fn a_bucket_of_any_kind_is_one_to_what_takes_from_it() {
+    let clock = ManualClock::new();
+    let bucket = Arc::new(Bucket::with_clock(QUOTA, clock.clone()));
+    let limiter = Arc::new(Limiter::builder(QUOTA).clock(clock.clone()).build());
+    let kinds: [Arc<dyn TokenBucket + Send + Sync>; 3] = [bucket.clone(), Arc::new(limiter.bucket_owned("key")), Arc::new(bucket.clone())];
+    for kind in &kinds {
+        assert!(kind.check_at(0, kind.now()).is_ok() && kind.look_at(1, kind.now()).is_ok());
+    }
+    assert_eq!(check_all([(&kinds[0], 1), (&kinds[1], 2), (&kinds[2], 1)]).map(|all| all.map(|one| one.remaining())), Ok([2, 1, 1]));
+    Reservation::book(&*kinds[0], 1, Duration::ZERO).expect("one is left").cancel();
+    Receipt::take(Arc::clone(&kinds[1]), 1).expect("one is left").refund();
+    assert_eq!((bucket.peek().remaining(), limiter.peek("key").remaining()), (1, 1));
+    assert_eq!(limiter.bucket("key").quota(), QUOTA);
 }
 
 #[test]

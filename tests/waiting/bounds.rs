@@ -1,6 +1,5 @@
 //! Bounds on a wait, bookings, charges and estimates.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::thread;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use tollgate::{Bucket, Clock, Limiter, ManualClock, MaxWait, Quota, Reason, Waiters};
 
 use crate::both::on_both;
+use crate::rounds::Rounds;
 use crate::timers::{Timers, poll_once};
 use crate::{HOUR, QUOTA, TOKEN};
 
@@ -96,12 +96,13 @@ fn waiters_are_counted_over_many_buckets_and_threads() {
     assert!(limiter.check("key").is_ok());
     let waiters = Waiters::new(MOST);
     let max_wait = MaxWait::new(Duration::MAX).among(&waiters);
-    let (held, denied, round) = (AtomicUsize::new(0), AtomicUsize::new(0), Barrier::new(THREADS));
+    let (held, denied, rounds) = (AtomicUsize::new(0), AtomicUsize::new(0), Rounds::new(THREADS));
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let (buckets, limiter, waiters, max_wait) = (&buckets, &limiter, &waiters, &max_wait);
-            let (held, denied, round) = (&held, &denied, &round);
+            let (held, denied, rounds) = (&held, &denied, &rounds);
             scope.spawn(move || {
+                let round = rounds.join();
                 // All ask before any lets go: as many as may are admitted, and no more.
                 for _ in 0..ROUNDS {
                     round.wait();

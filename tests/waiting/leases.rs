@@ -1,7 +1,7 @@
 //! Tokens taken a batch at a time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use tollgate::{Bucket, Clock, Instant, Lease, Limiter, ManualClock, Overflow, Qu
 
 use crate::both::on_both;
 use crate::random::Random;
+use crate::rounds::Rounds;
 use crate::{HOUR, QUOTA, TOKEN};
 
 #[test]
@@ -178,14 +179,15 @@ fn what_is_in_a_handle_outlives_a_change_of_quota() {
 
 /// Handles of many threads serve until nothing is left, now and then resting: served and unused tokens, together.
 fn serve_all<B: TokenBucket + Clone + Send + 'static>(bucket: &B, threads: u64) -> u64 {
-    let (start, total) = (Arc::new(Barrier::new(usize::try_from(threads).expect("a few"))), Arc::new(AtomicU64::new(0)));
+    let (rounds, total) = (Arc::new(Rounds::new(usize::try_from(threads).expect("a few"))), Arc::new(AtomicU64::new(0)));
     let work = |thread: u64| {
-        let (bucket, start, total) = (bucket.clone(), Arc::clone(&start), Arc::clone(&total));
+        let (bucket, rounds, total) = (bucket.clone(), Arc::clone(&rounds), Arc::clone(&total));
         thread::spawn(move || {
             let mut random = Random::new(usize::try_from(thread).expect("a few"));
             let lease = Lease::new(bucket, 3 + 5 * thread);
             let mut served = 0;
-            start.wait();
+            let round = rounds.join();
+            round.wait();
             for _ in 0..2_000 {
                 let n = random.below(4) + 1;
                 served += lease.check_n(n).map_or(0, |()| n);
@@ -198,10 +200,10 @@ fn serve_all<B: TokenBucket + Clone + Send + 'static>(bucket: &B, threads: u64) 
             while lease.check().is_ok() {
                 served += 1;
             }
-            start.wait();
+            round.wait();
             total.fetch_add(served + lease.unused(), Ordering::Relaxed);
             // The handles are dropped when all is added up.
-            start.wait();
+            round.wait();
         })
     };
     let threads: Vec<_> = (0..threads).map(work).collect();

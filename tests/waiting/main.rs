@@ -11,6 +11,8 @@ mod promise;
 mod quota_changes;
 #[path = "../common/random.rs"]
 mod random;
+#[path = "../common/rounds.rs"]
+mod rounds;
 mod several;
 mod threads;
 #[path = "../common/timers.rs"]

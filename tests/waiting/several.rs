@@ -1,7 +1,6 @@
 //! Several limits as one decision.
 
 use std::error::Error;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use tollgate::{Bucket, BuildError, Denied, Limiter, Limits, ManualClock, Overflo
 
 use crate::both::on_both;
 use crate::hash::Seeded;
+use crate::rounds::Rounds;
 use crate::{HOUR, QUOTA, TOKEN};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -107,13 +107,14 @@ fn one_wins_each_round<B: TokenBucket + Copy + Send + Sync>(narrow: B, clock: &M
     let limiter = Limiter::builder(Quota::per_hour(1).burst(1_000_000)).max_keys(8).clock(clock.clone()).build();
     let key = limiter.bucket("key");
     let start = clock.clone();
-    let (round, all, alone) = (Barrier::new(THREADS), AtomicU64::new(0), AtomicU64::new(0));
+    let (rounds, all, alone) = (Rounds::new(THREADS), AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (round, wide, all, alone, start) = (&round, &wide, &all, &alone, &start);
+            let (rounds, wide, all, alone, start) = (&rounds, &wide, &all, &alone, &start);
             scope.spawn(move || {
+                let round = rounds.join();
                 for number in 1..=ROUNDS {
-                    if round.wait().is_leader() {
+                    if round.wait() {
                         start.advance(TOKEN);
                     }
                     round.wait();

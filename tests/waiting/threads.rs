@@ -11,6 +11,7 @@ use tollgate::{Acquire, Bucket, Clock, Limiter, ManualClock, Overflow, Quota, Re
 
 use crate::HOUR;
 use crate::random::Random;
+use crate::rounds::Rounds;
 use crate::timers::{Timers, poll_once};
 
 const THREADS: usize = 4;
@@ -174,17 +175,17 @@ fn work<B: TokenBucket + Copy + Send + Sync>(
     happened: &Happened,
     owed: impl Fn() -> Duration + Sync,
 ) -> u64 {
-    let (kept, round) = (AtomicU64::new(0), Barrier::new(THREADS));
+    let (kept, rounds) = (AtomicU64::new(0), Rounds::new(THREADS));
     let floor = owed() / 2;
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (kept, round, owed) = (&kept, &round, &owed);
+            let (kept, rounds, owed) = (&kept, &rounds, &owed);
             scope.spawn(move || {
-                let random = Random::new(thread + 1);
+                let (random, round) = (Random::new(thread + 1), rounds.join());
                 let mut hand =
                     Hand { bucket, clock, happened, random, kept: 0, reservations: Vec::new(), futures: Vec::new(), estimates: Vec::new() };
                 for number in 0..ROUNDS {
-                    if round.wait().is_leader() {
+                    if round.wait() {
                         // To and fro around the burst, so that some must wait and some need not; and never below half of it.
                         let above = owed().saturating_sub(2 * floor);
                         clock.advance(if number % 3 == 0 { above + floor / 50 } else { above / 3 });
@@ -193,7 +194,7 @@ fn work<B: TokenBucket + Copy + Send + Sync>(
                     round.wait();
                     (0..CALLS).for_each(|_| hand.call());
                 }
-                if round.wait().is_leader() {
+                if round.wait() {
                     // Past all that is due, while more is owed than all hold.
                     clock.advance(owed().saturating_sub(2 * floor));
                 }
