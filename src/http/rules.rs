@@ -84,7 +84,7 @@ impl Rules {
             _ => Act::Take,
         };
         if let Some(by) = self.act(act, &charges, &mut answers) {
-            return self.denied(head, by, &charges, &answers);
+            return self.denied(head, by, &charges, &mut answers);
         }
         let fields = if self.fields.are_on_allowed() { self.fields.of(&self.standings(&charges, &answers)) } else { HeaderMap::new() };
         // A look books nothing.
@@ -136,7 +136,13 @@ impl Rules {
         act_on_all(act, &limits[..count], &mut answers[..count])
     }
 
-    fn denied(&self, head: &Head<'_>, by: DeniedBy, charges: &Charges, answers: &Answers) -> Verdict {
+    fn denied(&self, head: &Head<'_>, by: DeniedBy, charges: &Charges, answers: &mut Answers) -> Verdict {
+        for (charge, answer) in charges.iter().flatten().zip(answers.iter_mut().flatten()) {
+            if answer.is_ok() {
+                // It allowed the request, but was not charged: what it has left is what it had.
+                *answer = self.policies[charge.policy].bucket(charge.key).look(Act::Take, 0, charge.now);
+            }
+        }
         let standings = self.standings(charges, answers);
         let violated: Vec<_> = standings.iter().filter(|standing| standing.answer.is_err()).map(|standing| standing.name).collect();
         let outcome = if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected };
