@@ -91,11 +91,14 @@ pub(crate) fn act_on_all(
     limits: &[(&dyn TokenBucket, u64, Instant)],
     answers: &mut [Option<Result<Allowed, Denied>>],
 ) -> Option<DeniedBy> {
-    for (&(bucket, n, now), answer) in limits.iter().zip(&mut *answers) {
-        *answer = Some(bucket.look(act, n, now));
-    }
-    if let Some(by) = longest(answers) {
-        return Some(by);
+    // A single one need not be looked at first: if it denies, nothing is charged.
+    if limits.len() > 1 {
+        for (&(bucket, n, now), answer) in limits.iter().zip(&mut *answers) {
+            *answer = Some(bucket.look(act, n, now));
+        }
+        if let Some(by) = longest(answers) {
+            return Some(by);
+        }
     }
     for (index, &(bucket, n, now)) in limits.iter().enumerate() {
         let answer = bucket.act(act, n, now);
