@@ -127,7 +127,7 @@ async fn forwarded_is_read_where_it_is_what_the_proxies_write() {
 }
 
 /// What is at the place where a proxy would have written an address, and is none.
-const GARBAGE: [&str; 14] = [
+const GARBAGE: [&str; 13] = [
     "",
     " ",
     ",",
@@ -140,7 +140,6 @@ const GARBAGE: [&str; 14] = [
     "[2001:db8::1",
     "2001:db8::1]:80",
     "999.1.1.1",
-    "for=1.2.3.4",
     "\u{1f6a6}",
 ];
 
@@ -151,14 +150,10 @@ async fn where_no_address_is_the_peer_is_the_client() {
             let (limiter, server) = start(setup, ClientIp::behind(1).header(header)).await;
             let name = if header == ForwardedHeader::Forwarded { "forwarded" } else { "x-forwarded-for" };
             assert!(server.call().await.is_served());
-            let bare = format!("\"{}", "\\\"".repeat(500));
-            for garbage in GARBAGE.iter().filter(|garbage| !garbage.starts_with("for=")).copied().chain([&*bare]) {
+            let quotes = format!("\"{}", "\\\"".repeat(500));
+            for garbage in GARBAGE.into_iter().chain([&*quotes]) {
                 for line in [garbage.to_owned(), format!("8.8.8.8, {garbage}"), format!("for=8.8.8.8, {garbage}")] {
-                    if line.ends_with(", ,") || line == "8.8.8.8, \"" {
-                        continue;
-                    }
-                    let answer = server.send(call(CALL).header(name, &line)).await;
-                    assert_eq!(answer.outcome(), Outcome::OverQuota, "{line}");
+                    assert!(!server.serves(name, &line).await, "{line}");
                 }
             }
             assert!(!server.serves(name, b"\xff\xfe, \xff").await);
