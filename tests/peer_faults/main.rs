@@ -3,6 +3,8 @@
 mod arithmetic;
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "tower")]
+mod http;
 mod keys;
 mod races;
 mod time;
