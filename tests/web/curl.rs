@@ -51,8 +51,8 @@ async fn curl_reads_it_too() {
         };
         assert!(head[0].contains(" 200"), "{head:?}");
         let is_grpc = setup.server == Kind::Tonic;
-        let served = if is_grpc { String::from_utf8(message(SERVED).to_vec()).expect("ASCII") } else { SERVED.to_owned() };
-        assert!(body.starts_with(&served), "{body:?}");
+        let text = if is_grpc { String::from_utf8(message(SERVED).to_vec()).expect("ASCII") } else { SERVED.to_owned() };
+        assert!(body.starts_with(&text), "{body:?}");
 
         let (head, body) = curl(&server, false, &[]).await.expect("there is one");
         for line in

@@ -48,7 +48,7 @@ async fn a_spent_quota_is_resource_exhausted_with_retry_info() {
         assert_eq!(retry.retry_delay, Some(Duration::from_nanos(wait)));
         assert_eq!(status.get_error_details_vec().len(), 1);
         let metadata = status.metadata();
-        assert_eq!(metadata.get("ratelimit-policy").map(|value| value.as_bytes()), Some(&br#""default";q=2;w=60"#[..]));
+        assert_eq!(metadata.get("ratelimit-policy").map(tonic::metadata::MetadataValue::as_bytes), Some(&br#""default";q=2;w=60"#[..]));
     }
     clock.set(Duration::from_secs(30));
     assert!(unary(&mut client, CALL, "1").await.is_ok());

@@ -178,7 +178,7 @@ async fn hyper(listener: TcpListener, app: App, guard: Guard) {
                 let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(connection), service).await;
             });
         }
-    })
+    });
 }
 
 async fn tonic(listener: TcpListener, app: App, guard: Guard) {
