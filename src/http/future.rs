@@ -38,8 +38,8 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
         Self { stage: Stage::Serving { future }, fields }
     }
 
-    pub(super) fn wait(booked: Box<Booked>, ready: S, request: Request<B>, fields: HeaderMap) -> Self {
-        Self { stage: Stage::Waiting { timer: tokio::time::sleep(booked.wait), held: Some((booked, ready, request)) }, fields }
+    pub(super) fn wait(booked: Box<Booked>, service: S, request: Request<B>, fields: HeaderMap) -> Self {
+        Self { stage: Stage::Waiting { timer: tokio::time::sleep(booked.wait), held: Some((booked, service, request)) }, fields }
     }
 
     pub(super) fn reject(response: Response<Bytes>) -> Self {
@@ -59,7 +59,9 @@ where
             let future = match this.stage.as_mut().project() {
                 StageProjection::Waiting { timer, held } => {
                     ready!(timer.poll(context));
-                    let (booked, mut service, request) = held.take().expect("polled after it was done");
+                    let (_, service, _) = held.as_mut().expect("polled after it was done");
+                    ready!(service.poll_ready(context))?;
+                    let (booked, mut service, request) = held.take().expect("it was there");
                     booked.keep();
                     service.call(request)
                 }

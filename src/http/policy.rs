@@ -8,6 +8,7 @@ use http::StatusCode;
 
 use super::head::{Head, OfHead};
 use super::key::KeyExtractor;
+use super::observe::{Outcome, Subject};
 use crate::clock::{Clock, Instant};
 use crate::decision::{Act, Allowed, Denied};
 use crate::limiter::Limiter;
@@ -19,7 +20,7 @@ use crate::token_bucket::{Sealed, TokenBucket};
 /// Clones share the limiter; so do policies in several layers, and whatever else holds the limiter.
 #[derive(Clone)]
 pub struct Policy {
-    name: Arc<str>,
+    subject: Subject,
     gate: Arc<dyn Gate>,
     cost: Option<OfHead<u64>>,
     applies: Option<OfHead<bool>>,
@@ -56,8 +57,14 @@ impl Policy {
         S: BuildHasher + Send + Sync + 'static,
         E: KeyExtractor + 'static,
     {
-        let name = name.chars().map(|char| if matches!(char, ' '..='~') { char } else { '?' }).collect::<String>().into();
-        Self { name, gate: Arc::new(ByKey { limiter, extractor }), cost: None, applies: None, missing: MissingKey::default() }
+        let name = name.chars().map(|char| if matches!(char, ' '..='~') { char } else { '?' }).collect();
+        Self {
+            subject: Subject::new(name),
+            gate: Arc::new(ByKey { limiter, extractor }),
+            cost: None,
+            applies: None,
+            missing: MissingKey::default(),
+        }
     }
 
     /// What a request costs, in tokens: by route, method or content length, say. 0: allowed, and nothing is charged.
@@ -80,7 +87,11 @@ impl Policy {
 
     /// The name.
     pub fn name(&self) -> &str {
-        &self.name
+        self.subject.name()
+    }
+
+    pub(super) fn decided(&self, outcome: Outcome) {
+        self.subject.decided(outcome);
     }
 
     pub(super) fn find(&self, head: &Head<'_>) -> Found {
@@ -103,7 +114,7 @@ impl Policy {
 
 impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Policy").field("name", &self.name).field("missing_key", &self.missing).finish_non_exhaustive()
+        f.debug_struct("Policy").field("name", &self.name()).field("missing_key", &self.missing).finish_non_exhaustive()
     }
 }
 

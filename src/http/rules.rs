@@ -11,7 +11,7 @@ use http::{Response, StatusCode};
 use super::answer::{Kind, Rejection, is_grpc};
 use super::fields::{Fields, Standing, add_missing};
 use super::head::{Head, OfHead};
-use super::observe::{self, Outcome};
+use super::observe::Outcome;
 use super::policy::{Found, Policy, PolicyBucket};
 use crate::clock::Instant;
 use crate::decision::{Act, Allowed, Denied, Reason};
@@ -84,7 +84,7 @@ impl Rules {
             _ => Act::Take,
         };
         if let Some(by) = self.act(act, &charges, &mut answers) {
-            return self.denied(head, by, &charges, &answers);
+            return self.denied(head, by, &charges, &mut answers);
         }
         let fields = if self.fields.are_on_allowed() { self.fields.of(&self.standings(&charges, &answers)) } else { HeaderMap::new() };
         // A look books nothing.
@@ -92,7 +92,7 @@ impl Rules {
         let wait = waits.filter_map(|(_, answer)| answer.ok()).map(|allowed| allowed.wait()).max().unwrap_or_default();
         let outcome = if wait.is_zero() { Outcome::Allowed } else { Outcome::Waited(wait) };
         for charge in charges.iter().flatten() {
-            observe::decided(self.policies[charge.policy].name(), outcome);
+            self.policies[charge.policy].decided(outcome);
         }
         if wait.is_zero() {
             return Verdict::Serve(fields);
@@ -113,7 +113,7 @@ impl Rules {
                     }
                 }
                 Found::Reject(status) => {
-                    observe::decided(policy.name(), if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected });
+                    policy.decided(if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected });
                     if !self.dry_run {
                         return Err((policy, status));
                     }
@@ -136,16 +136,22 @@ impl Rules {
         act_on_all(act, &limits[..count], &mut answers[..count])
     }
 
-    fn denied(&self, head: &Head<'_>, by: DeniedBy, charges: &Charges, answers: &Answers) -> Verdict {
-        let standings = self.standings(charges, answers);
-        let violated: Vec<_> = standings.iter().filter(|standing| standing.answer.is_err()).map(|standing| standing.name).collect();
+    fn denied(&self, head: &Head<'_>, by: DeniedBy, charges: &Charges, answers: &mut Answers) -> Verdict {
         let outcome = if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected };
-        for name in &violated {
-            observe::decided(name, outcome);
+        for (charge, answer) in charges.iter().flatten().zip(answers.iter_mut().flatten()) {
+            let policy = &self.policies[charge.policy];
+            if answer.is_err() {
+                policy.decided(outcome);
+            } else {
+                // It allowed the request, but was not charged: what it has left is what it had.
+                *answer = policy.bucket(charge.key).look(Act::Take, 0, charge.now);
+            }
         }
         if self.dry_run {
             return Verdict::Serve(HeaderMap::new());
         }
+        let standings = self.standings(charges, answers);
+        let violated: Vec<_> = standings.iter().filter(|standing| standing.answer.is_err()).map(|standing| standing.name).collect();
         // No room for another key is not the client's doing.
         let kind = if by.denied().reason() == Reason::NoRoom { Kind::Overloaded } else { Kind::OverQuota };
         Verdict::Reject(self.reject(head, &Rejection::new(kind, &violated, by.retry_after()), &standings))

@@ -1,5 +1,5 @@
+use core::fmt;
 use core::task::{Context, Poll};
-use core::{fmt, mem};
 use std::sync::Arc;
 
 use http::{Request, Response};
@@ -23,6 +23,13 @@ impl<S> RateLimit<S> {
     }
 }
 
+impl<S: Clone> RateLimit<S> {
+    /// Lets go of what the inner service may hold since it was ready, such as a permit: it is not called now.
+    fn let_go(&mut self) {
+        self.inner = self.inner.clone();
+    }
+}
+
 impl<S, B, R> Service<Request<B>> for RateLimit<S>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -39,11 +46,13 @@ where
         match self.rules.decide(&Head::of(&request)) {
             Verdict::Serve(fields) => ResponseFuture::serve(self.inner.call(request), fields),
             Verdict::Wait(booked, fields) => {
-                // The one that is ready goes with the request.
-                let clone = self.inner.clone();
-                ResponseFuture::wait(booked, mem::replace(&mut self.inner, clone), request, fields)
+                self.let_go();
+                ResponseFuture::wait(booked, self.inner.clone(), request, fields)
             }
-            Verdict::Reject(response) => ResponseFuture::reject(response),
+            Verdict::Reject(response) => {
+                self.let_go();
+                ResponseFuture::reject(response)
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Shedding load: a bound on the requests under way, a bounded queue before it, and 503 beyond.
 
+use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use core::{fmt, mem};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,14 +143,14 @@ where
             return ShedFuture { stage: Stage::Serving { future: self.inner.call(request), permit: Some(permit) }, layer };
         }
         let grpc = is_grpc(request.headers());
+        // It is not called now: this lets go of what it may hold since it was ready, such as a permit.
+        self.inner = self.inner.clone();
         let Some(place) = gate.queue.enter() else { return ShedFuture { stage: Stage::Shed { grpc }, layer } };
         gate.queued.add(1);
         layer.observe();
         let permit = Box::pin(Arc::clone(&gate.permits).acquire_owned());
         let timer = tokio::time::sleep(layer.longest);
-        let clone = self.inner.clone();
-        // The one that is ready goes with the request.
-        let held = Some((mem::replace(&mut self.inner, clone), request, place));
+        let held = Some((self.inner.clone(), request, place));
         ShedFuture { stage: Stage::Queued { permit, timer, held, grpc }, layer }
     }
 }
@@ -174,6 +174,7 @@ pin_project! {
     #[project = StageProjection]
     enum Stage<S, F, B> {
         Queued { permit: Permit, #[pin] timer: Sleep, held: Option<(S, Request<B>, Place)>, grpc: bool },
+        Admitted { held: Option<(S, Request<B>, OwnedSemaphorePermit)> },
         Serving { #[pin] future: F, permit: Option<OwnedSemaphorePermit> },
         Shed { grpc: bool },
     }
@@ -191,8 +192,8 @@ where
             let next = match this.stage.as_mut().project() {
                 StageProjection::Queued { permit, timer, held, grpc } => match permit.as_mut().poll(context) {
                     Poll::Ready(Ok(permit)) => {
-                        let (mut service, request, _place) = held.take().expect("polled after it was done");
-                        Stage::Serving { future: service.call(request), permit: Some(permit) }
+                        let (service, request, _place) = held.take().expect("polled after it was done");
+                        Stage::Admitted { held: Some((service, request, permit)) }
                     }
                     Poll::Ready(Err(_)) => Stage::Shed { grpc: *grpc },
                     Poll::Pending => {
@@ -200,6 +201,12 @@ where
                         Stage::Shed { grpc: *grpc }
                     }
                 },
+                StageProjection::Admitted { held } => {
+                    let (service, ..) = held.as_mut().expect("polled after it was done");
+                    ready!(service.poll_ready(context))?;
+                    let (mut service, request, permit) = held.take().expect("it was there");
+                    Stage::Serving { future: service.call(request), permit: Some(permit) }
+                }
                 StageProjection::Serving { future, permit } => {
                     let response = ready!(future.poll(context));
                     drop(permit.take());

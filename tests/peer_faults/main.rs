@@ -5,6 +5,8 @@ mod arithmetic;
 mod both;
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "tower")]
+mod http;
 mod keys;
 mod races;
 mod time;

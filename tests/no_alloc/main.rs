@@ -2,6 +2,9 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(feature = "tower")]
+mod http;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
