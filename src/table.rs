@@ -308,8 +308,10 @@ impl Table {
         let terms = self.plans.read(plan)?;
         let ask = Ask::new(terms.ticks, call);
         if !moving && let Verdict::Final(answer) = self.fresh(&terms.ticks).decide(&ask) {
-            // No claim will be settled, which would find a bucket that moved from where it was looked for last to where it was looked for first.
-            return if self.look(key, view, |_, _| Some(())).is_none() { Some((ask, answer)) } else { None };
+            // No claim will be settled, which would find a bucket that moved from where it was looked for last to where it was looked for first,
+            // or to a line that the key had not yet.
+            let none = self.look(key, view, |_, _| Some(())).is_none() && self.view(key) == *view;
+            return none.then_some((ask, answer));
         }
         let decided = match self.place(key, view, &ask, moving, ledger) {
             Place::Reserved(slot) => {
@@ -344,11 +346,9 @@ impl Table {
         let ask = Ask::new(found.ticks, call);
         let (word, answer) = match found.word.decide(&ask) {
             Verdict::Change { debt, word } => (word, Answer::allowed(debt)),
-            // No bucket is needed to say so, unless there is a debt to be kept.
-            Verdict::Final(answer) if found.moving.is_none() => {
-                self.drop_claim(mine, claim);
-                return Some((ask, answer));
-            }
+            // No bucket is needed to say so, unless there is a debt to be kept. If the claim does not stand any more, another thread may have found
+            // that debt.
+            Verdict::Final(answer) if found.moving.is_none() => return self.drop_claim(mine, claim).then_some((ask, answer)),
             Verdict::Final(answer) => (found.word, answer),
         };
         self.make_live(mine, claim, word, &found).then_some((ask, answer))
