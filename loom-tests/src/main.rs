@@ -14,6 +14,7 @@ mod bucket_models;
 mod models;
 mod mutants;
 mod sync;
+mod waiting_models;
 
 /// The shipped floors. Only these: an import from a higher floor does not compile here.
 #[allow(unused, reason = "higher floors use the rest, and unit tests are not run here")]
@@ -21,13 +22,20 @@ mod sync;
 #[path = "../../src"]
 mod shipped {
     pub(crate) mod account;
+    pub(crate) mod clock {
+        pub(crate) mod instant;
+        pub(crate) use instant::Instant;
+    }
     pub(crate) mod decision;
+    pub(crate) mod lease;
     pub(crate) mod plans;
+    pub(crate) mod several;
     pub(crate) mod table;
     pub(crate) mod ticks;
+    pub(crate) mod token_bucket;
     pub(crate) mod word;
 }
-use shipped::{account, decision, plans, table, ticks, word};
+use shipped::{account, clock, decision, lease, plans, several, table, ticks, token_bucket, word};
 
 #[allow(dead_code, unused, clippy::all, clippy::pedantic, reason = "copies of the shipped files, with one rule taken out")]
 mod mutated {
@@ -107,7 +115,8 @@ impl Job {
 
 /// The models, and each mutant's copy of the model named for it.
 fn jobs() -> Vec<Job> {
-    let models = models::MODELS.iter().chain(&bucket_models::MODELS).map(|&model| Job { model, mutant: None });
+    let models =
+        models::MODELS.iter().chain(&bucket_models::MODELS).chain(&waiting_models::MODELS).map(|&model| Job { model, mutant: None });
     let mutants = mutants::MUTANTS.iter().zip(mutated::ALL).map(|(mutant, (name, models))| {
         assert_eq!(mutant.name, name, "the generated list is in order");
         let model = models.iter().find(|model| model.name == mutant.caught_by);

@@ -4,14 +4,14 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::Model;
-use super::decision::{Answer, Ask, Reason};
+use super::decision::{Act, Answer, Ask, Call, Reason};
 use super::plans::{Plan, Plans};
 use super::sync::{AtomicU64, Ordering};
-use super::table::{Call, Key, Ledger, Overflow, Table};
+use super::table::{Key, Ledger, Overflow, Table};
 use super::ticks::Ticks;
 use super::word::{Pad, WordCell};
 
-pub const MODELS: [Model; 25] = [
+pub const MODELS: [Model; 31] = [
     model("word: three threads share a burst", None, three_threads_share_a_burst),
     model("word: a denial writes nothing", None, a_denial_writes_nothing),
     model("table: two threads make one bucket", Some(3), two_threads_make_one_bucket),
@@ -26,7 +26,12 @@ pub const MODELS: [Model; 25] = [
     model("table: a charge outlives an eviction", Some(4), a_charge_outlives_an_eviction),
     model("table: an eviction in debt loses nothing else", Some(4), an_eviction_in_debt_loses_nothing_else),
     model("table: a stalled call charges no other key", Some(3), a_stalled_call_charges_no_other_key),
+    model("table: two charges make one bucket", Some(2), two_charges_make_one_bucket),
+    model("table: a refund lets a bucket give way", Some(4), a_refund_lets_a_bucket_give_way),
+    model("table: a refund comes late", Some(4), a_refund_comes_late),
     model("growth: a bucket is charged while it moves", Some(2), a_bucket_is_charged_while_it_moves),
+    model("growth: a refund and a charge meet a move", Some(1), a_refund_and_a_charge_meet_a_move),
+    model("growth: a refund meets a step", Some(2), a_refund_meets_a_step),
     model("growth: two threads make one bucket", Some(1), two_threads_make_one_bucket_while_the_table_grows),
     model("growth: a claim sees the step, or the step the claim", Some(1), a_claim_sees_the_step_or_the_step_the_claim),
     model("growth: two threads carry one debt", Some(0), two_threads_carry_one_debt),
@@ -35,6 +40,7 @@ pub const MODELS: [Model; 25] = [
     model("shrinking: a bucket is made while its line goes", Some(0), a_bucket_is_made_while_its_line_goes),
     model("shrinking: memory goes back in nobody's hands", Some(0), memory_goes_back_in_nobodys_hands),
     model("quotas: a default changes under a charge", Some(1), a_default_changes_under_a_charge),
+    model("quotas: a refund and a charge meet a change", Some(1), a_refund_and_a_charge_meet_a_change),
     model("quotas: a default's number comes back", Some(0), a_defaults_number_comes_back),
     model("quotas: a bucket is made while its quota changes", Some(3), a_bucket_is_made_while_its_quota_changes),
 ];
@@ -69,7 +75,7 @@ const IN_LINE_1_ALONE: [Key; 2] = [Key::new(3), Key::new(11)];
 struct Case {
     table: Table,
     begun: AtomicU64,
-    /// The number of the plan that `K` has of its own, or 0; `None`: no key ever has one.
+    /// The number of the plan that `K` and `MOVED` have of their own, or 0; `None`: no key ever has one.
     own: Option<AtomicU64>,
 }
 
@@ -101,11 +107,15 @@ impl<'a> Part<'a> {
         Self { case, stamp: Cell::new(thread << 32), evicted_in_debt: Cell::new(0) }
     }
 
-    /// As a limiter does it: first where nearly all buckets are.
     fn check(&self, key: Key, at: u64) -> Answer {
+        self.act(key, Act::Take, 1, at)
+    }
+
+    /// As a limiter does it: first where nearly all buckets are.
+    fn act(&self, key: Key, act: Act, n: u64, at: u64) -> Answer {
         let table = &self.case.table;
-        let (_, answer) = table.check_first(key, 1, || at);
-        answer.unwrap_or_else(|| table.check(key, Call { elapsed: at, n: 1 }, self).1)
+        let (ask, answer) = table.check_first(key, act, n, || at);
+        answer.unwrap_or_else(|| table.check(key, ask.call, self).1)
     }
 
     /// The tick at which the key's bucket is full; 0 if it has none.
@@ -124,7 +134,7 @@ impl Ledger for &Part<'_> {
     }
 
     fn own_plan(&self, key: Key) -> Option<Plan> {
-        let own = self.case.own.as_ref().filter(|_| key == K)?;
+        let own = self.case.own.as_ref().filter(|_| [K, MOVED].contains(&key))?;
         // Acquire, as a map would.
         Some(own.load(Ordering::Acquire)).filter(|&number| number != 0).map(|number| Plan::new(number as usize))
     }
@@ -154,6 +164,15 @@ fn spawn(case: &Arc<Case>, thread: u64, key: Key, at: u64) -> thread::JoinHandle
     })
 }
 
+/// Starts a thread that does that with so many tokens of a key at 0.
+fn spawn_act(case: &Arc<Case>, thread: u64, key: Key, act: Act, n: u64) -> thread::JoinHandle<Answer> {
+    let case = Arc::clone(case);
+    thread::spawn(move || {
+        case.begin();
+        Part::new(&case, thread).act(key, act, n, 0)
+    })
+}
+
 fn join<T>(thread: thread::JoinHandle<T>) -> T {
     thread.join().expect("no panic")
 }
@@ -161,7 +180,7 @@ fn join<T>(thread: thread::JoinHandle<T>) -> T {
 // The word
 
 fn take(word: &AtomicU64, ticks: &Ticks, at: u64, n: u64) -> Answer {
-    WordCell::new(word, Pad::of(0)).charge(&Ask::new(*ticks, at, n), || true).expect("live")
+    WordCell::new(word, Pad::of(0)).charge(&Ask::new(*ticks, Call { act: Act::Take, n, elapsed: at }), || true).expect("live")
 }
 
 fn three_threads_share_a_burst() {
@@ -358,6 +377,48 @@ fn a_stalled_call_charges_no_other_key() {
     );
 }
 
+/// Both are charged beyond the burst, which finds no bucket to say that it may not.
+fn two_charges_make_one_bucket() {
+    let case = case(table([2, 2], 2, Overflow::DenyNew, 1));
+    let other = spawn_act(&case, 1, K, Act::Charge, 2);
+    case.begin();
+    let part = Part::new(&case, 0);
+    let mine = part.act(K, Act::Charge, 2, 0);
+    let answers = [mine, join(other)];
+    assert_eq!(answers.map(allowed), [1, 1], "{answers:?}");
+    assert_eq!(part.tat(K), 4, "owed");
+}
+
+/// `K` owes two of burst 2, and gets them back. Then it is full, and may give way to `OTHER`; if not, it has its tokens.
+fn a_refund_lets_a_bucket_give_way() {
+    let case = case(table([2, 2], 1, Overflow::DenyNew, 2));
+    assert_eq!(allowed(Part::new(&case, 2).act(K, Act::Take, 2, 0)), 1);
+    let other = spawn(&case, 1, OTHER, 0);
+    case.begin();
+    let part = Part::new(&case, 0);
+    assert_eq!(part.act(K, Act::GiveBack, 2, 0).debt, 0, "owed after the refund");
+    let mine = part.act(K, Act::Take, 2, 0);
+    let (other, _) = join(other);
+    assert_ne!(mine.denied, Some(Reason::OverQuota), "{mine:?}");
+    assert!(allowed(mine) + allowed(other) <= 1, "two keys in a table of one");
+    assert_eq!([K, OTHER].map(|key| part.tat(key)), [2 * allowed(mine), allowed(other)], "a key owes what it was allowed");
+}
+
+/// `K` is full at 1, and gives way to `OTHER` then, while one of its tokens comes back: there is nothing to give back to, or nothing any more.
+fn a_refund_comes_late() {
+    let case = case(table([2, 2], 1, Overflow::DenyNew, 2));
+    assert_eq!(allowed(Part::new(&case, 2).check(K, 0)), 1);
+    let other = spawn(&case, 1, OTHER, 1);
+    case.begin();
+    let part = Part::new(&case, 0);
+    let refund = part.act(K, Act::GiveBack, 1, 1);
+    let (other, _) = join(other);
+    assert_eq!((allowed(refund), refund.debt), (1, 0), "{refund:?}");
+    assert_eq!((allowed(other), part.tat(OTHER)), (1, 2), "{other:?}");
+    assert!(part.tat(K) <= 1, "full at 1");
+    assert_eq!(case.table.len(), 1, "a refund makes no bucket");
+}
+
 // The table grows
 
 /// `MOVED` owes one of burst 2 and is charged meanwhile.
@@ -372,6 +433,35 @@ fn a_bucket_is_charged_while_it_moves() {
     let (other, _) = join(other);
     assert_eq!(calls.into_iter().map(allowed).sum::<u64>(), 1, "more calls of burst 2: {calls:?}");
     assert_eq!((part.tat(MOVED), part.tat(LAST)), (2, allowed(other)), "owed");
+}
+
+/// `MOVED` owes two of burst 2; meanwhile one comes back, and three more are charged.
+fn a_refund_and_a_charge_meet_a_move() {
+    let case = case(table([2, 3], 3, Overflow::DenyNew, 2));
+    assert_eq!(allowed(Part::new(&case, 3).act(MOVED, Act::Take, 2, 0)), 1);
+    let other = spawn(&case, 1, LAST, 0);
+    case.begin();
+    let part = Part::new(&case, 0);
+    let calls = [(Act::GiveBack, 1), (Act::Charge, 3)].map(|(act, n)| part.act(MOVED, act, n, 0));
+    let (other, _) = join(other);
+    assert_eq!(calls.map(|answer| (allowed(answer), answer.debt)), [(1, 1), (1, 4)], "{calls:?}");
+    assert_eq!((part.tat(MOVED), part.tat(LAST)), (4, allowed(other)), "owed");
+}
+
+/// `MOVED` has a quota of its own, and so is looked for in lines that were read before; meanwhile it goes to one that was not there then.
+fn a_refund_meets_a_step() {
+    let own = Plan::new(super::plans::DEFAULTS);
+    let table = table([2, 3], 3, Overflow::DenyNew, 1);
+    table.plans().write(own, ticks(2), [0; 2], 0);
+    let case = Arc::new(Case { table, begun: AtomicU64::new(0), own: Some(AtomicU64::new(own.number() as u64)) });
+    assert_eq!(allowed(Part::new(&case, 3).act(MOVED, Act::Take, 2, 0)), 1);
+    let other = spawn(&case, 1, LAST, 0);
+    case.begin();
+    let part = Part::new(&case, 0);
+    let refund = part.act(MOVED, Act::GiveBack, 1, 0);
+    let (other, _) = join(other);
+    assert_eq!((allowed(refund), refund.debt), (1, 1), "{refund:?}");
+    assert_eq!((part.tat(MOVED), part.tat(LAST)), (1, allowed(other)), "owed");
 }
 
 /// Each of the two also makes the table grow, and then the bucket belongs to line 1 only.
@@ -532,7 +622,32 @@ fn a_default_changes_under_a_charge() {
     assert_eq!((state.label, state.tat), ([1, 2], 2 * admitted), "two ticks for each of {admitted}");
 }
 
-/// The same twice over, so that the default has the number again that it had at first: a call that read what it said then must not go by that.
+/// The same while one of two comes back, and two more are charged: what is owed beyond the burst stays owed too.
+fn a_refund_and_a_charge_meet_a_change() {
+    let case = case(table([2, 2], 2, Overflow::DenyNew, 2));
+    assert_eq!(allowed(Part::new(&case, 2).act(K, Act::Take, 2, 0)), 1);
+    let change = {
+        let case = Arc::clone(&case);
+        thread::spawn(move || {
+            case.begin();
+            let plans = case.table.plans();
+            plans.write(Plan::new(1), Ticks::fit(1, 2, 2).expect("fits"), [1, 2], 0);
+            plans.change(Plan::new(1));
+            case.table.replan_all(0, &Part::new(&case, 1))
+        })
+    };
+    case.begin();
+    let part = Part::new(&case, 0);
+    let calls = [(Act::GiveBack, 1), (Act::Charge, 2)].map(|(act, n)| part.act(K, act, n, 0));
+    if join(change).is_err() {
+        case.table.replan_all(0, &part).expect("there is room");
+    }
+    assert_eq!(calls.map(allowed), [1, 1], "{calls:?}");
+    let state = case.table.peek(K, 0, &part);
+    assert_eq!((state.label, state.tat), ([1, 2], 2 * 3), "two ticks for each of three: {calls:?}");
+}
+
+/// A charge meets two changes, so that the default has the number again that it had at first: a call that read what it said then must not go by that.
 fn a_defaults_number_comes_back() {
     let case = case(table([2, 2], 2, Overflow::DenyNew, 2));
     assert_eq!(allowed(Part::new(&case, 2).check(K, 0)), 1);

@@ -12,7 +12,7 @@ const fn mutant(name: &'static str, caught_by: &'static str, edits: &'static [(&
     Mutant { name, edits, caught_by }
 }
 
-pub const MUTANTS: [Mutant; 42] = [
+pub const MUTANTS: [Mutant; 75] = [
     // The word
     mutant(
         "charge_by_store",
@@ -55,7 +55,13 @@ pub const MUTANTS: [Mutant; 42] = [
     mutant(
         "word_read_relaxed",
         "table: a word goes with its tag",
-        &[("word.rs", "let mut stored = self.word.load(Ordering::Acquire);", "let mut stored = self.word.load(Ordering::Relaxed);")],
+        &[(
+            "word.rs",
+            "Partner: `Slot::publish`.
+        let mut stored = self.word.load(Ordering::Acquire);",
+            "
+        let mut stored = self.word.load(Ordering::Relaxed);",
+        )],
     ),
     mutant(
         "no_pad",
@@ -182,7 +188,7 @@ pub const MUTANTS: [Mutant; 42] = [
     mutant(
         "tokens_not_converted",
         "quotas: a default changes under a charge",
-        &[("table/travel.rs", "ticks.converted(owed, &old)", "owed")],
+        &[("table/travel.rs", "ticks.converted(debt.as_of, owed, &old)", "ticks.at(debt.as_of) + owed")],
     ),
     // A bucket's quota
     mutant(
@@ -268,5 +274,246 @@ pub const MUTANTS: [Mutant; 42] = [
         "reading_relaxed",
         "bucket: a reading meets two changes",
         &[("account.rs", "let stored = self.word.load(Ordering::Acquire);", "let stored = self.word.load(Ordering::Relaxed);")],
+    ),
+    // Bookings, charges and refunds
+    mutant(
+        "booked_without_an_end",
+        "booking: two meet a cancellation",
+        &[("decision.rs", "- self.now + self.ticks.span(),", "- self.now + self.ticks.span() + 1,")],
+    ),
+    mutant(
+        "wait_of_the_first_try",
+        "booking: each is told its own wait",
+        &[
+            (
+                "account.rs",
+                "let mut stored = self.word.load(Ordering::Acquire);",
+                "let mut told = None; let mut stored = self.word.load(Ordering::Acquire);",
+            ),
+            (
+                "account.rs",
+                "match self.word.compare_exchange(stored, word.padded(pad), Ordering::Relaxed, Ordering::Acquire) {",
+                "let debt = *told.get_or_insert(debt);
+                    match self.word.compare_exchange(stored, word.padded(pad), Ordering::Relaxed, Ordering::Acquire) {",
+            ),
+        ],
+    ),
+    mutant(
+        "cancelled_by_store",
+        "booking: each is told its own wait",
+        &[(
+            "account.rs",
+            "match self.word.compare_exchange(stored, word.padded(pad), Ordering::Relaxed, Ordering::Acquire) {",
+            "if call.act == crate::decision::Act::GiveBack {
+                        self.word.store(word.padded(pad), Ordering::Relaxed);
+                        return (ask, Answer::allowed(debt));
+                    }
+                    match self.word.compare_exchange(stored, word.padded(pad), Ordering::Relaxed, Ordering::Acquire) {",
+        )],
+    ),
+    mutant(
+        "charge_may_be_denied",
+        "charge: it meets two admissions",
+        &[("word.rs", "if let Act::Charge | Act::GiveBack = ask.call.act {", "if let Act::GiveBack = ask.call.act {")],
+    ),
+    mutant(
+        "charge_ends_at_the_burst",
+        "charge: it meets two admissions",
+        &[("word.rs", "(debt.saturating_add(ask.price()), MAX_TICKS - ask.now)", "(debt.saturating_add(ask.price()), ask.ticks().span())")],
+    ),
+    mutant(
+        "charge_not_tried_again",
+        "charge: it meets two admissions",
+        &[(
+            "account.rs",
+            "Ok(_) => return (ask, Answer::allowed(debt)),
+                        Err(now) => now,",
+            "Ok(_) => return (ask, Answer::allowed(debt)),
+                        Err(_) if call.act == crate::decision::Act::Charge => return (ask, Answer::allowed(debt)),
+                        Err(now) => now,",
+        )],
+    ),
+    mutant(
+        "one_too_few_given_back",
+        "refund: it meets an admission",
+        &[("word.rs", "debt.saturating_sub(ask.price())", "debt.saturating_sub(ask.ticks().price(ask.call.n - 1))")],
+    ),
+    mutant(
+        "refund_of_more_than_is_owed_dropped",
+        "refund: it gives back what is still owed",
+        &[("word.rs", "Act::GiveBack if debt == 0 =>", "Act::GiveBack if debt < ask.price() =>")],
+    ),
+    mutant(
+        "refund_not_tried_again",
+        "refund: two meet a charge",
+        &[(
+            "account.rs",
+            "Ok(_) => return (ask, Answer::allowed(debt)),
+                        Err(now) => now,",
+            "Ok(_) => return (ask, Answer::allowed(debt)),
+                        Err(_) if call.act == crate::decision::Act::GiveBack => return (ask, Answer::allowed(debt)),
+                        Err(now) => now,",
+        )],
+    ),
+    mutant(
+        "refund_by_store_over_a_change",
+        "bucket: a refund meets a change",
+        &[(
+            "account.rs",
+            "match self.word.compare_exchange(stored, word.padded(pad), Ordering::Relaxed, Ordering::Acquire) {",
+            "if call.act == crate::decision::Act::GiveBack {
+                        self.word.store(word.padded(pad), Ordering::Relaxed);
+                        return (ask, Answer::allowed(debt));
+                    }
+                    match self.word.compare_exchange(stored, word.padded(pad), Ordering::Relaxed, Ordering::Acquire) {",
+        )],
+    ),
+    mutant(
+        "charges_forgiven_by_a_change",
+        "bucket: a refund meets a change",
+        &[(
+            "ticks.rs",
+            "if owed < span { owed } else { span } + self.priced(debt - within, from)",
+            "if owed < span { owed } else { span }",
+        )],
+    ),
+    mutant(
+        "a_pad_for_each_side",
+        "bucket: a charge stalls until its word comes again",
+        &[("account.rs", "Pad::of(number).bits() | !stored & SECOND", "Pad::of(number % 2).bits() | !stored & SECOND")],
+    ),
+    mutant(
+        "denied_by_terms_that_were_written_over",
+        "bucket: a denial stalls until its word comes again",
+        &[("account.rs", "if again == stored {", "if true {")],
+    ),
+    // Leases
+    mutant("served_without_a_token", "lease: it meets a taker", &[("lease.rs", "_ => Err(denied.of(missing)),", "_ => Ok(missing),")]),
+    mutant(
+        "served_what_was_there_a_moment_ago",
+        "lease: it meets a taker",
+        &[("lease.rs", "take(there).or_else(|_| take(missing))", "{ let _ = take(there); Ok(there) }")],
+    ),
+    mutant("rests_with_its_tokens", "lease: it meets another", &[("lease.rs", "self.rest();\n    }\n}", "}\n}")]),
+    mutant("rests_twice", "lease: it meets a taker", &[("lease.rs", "let left = self.left.take();", "let left = self.left.get();")]),
+    mutant(
+        "rests_a_whole_batch",
+        "lease: it meets a taker",
+        &[(
+            "lease.rs",
+            "self.bucket.act(Act::GiveBack, left, self.bucket.now())",
+            "self.bucket.act(Act::GiveBack, self.batch, self.bucket.now())",
+        )],
+    ),
+    mutant(
+        "drawn_for_the_whole_call",
+        "lease: it meets a taker",
+        &[("lease.rs", "(n - self.left.get(), self.bucket.now())", "(n, self.bucket.now())")],
+    ),
+    // Several limits
+    mutant(
+        "denied_and_charged",
+        "several: the last meets a taker",
+        &[("several.rs", "let _ = bucket.act(Act::GiveBack, n, now);", "let _ = (bucket, n, now);")],
+    ),
+    mutant(
+        "the_denied_given_back_too",
+        "several: the last meets a taker",
+        &[("several.rs", "in &limits[..index] {", "in &limits[..=index] {")],
+    ),
+    mutant(
+        "one_token_given_back",
+        "several: the last meets a taker",
+        &[("several.rs", "let _ = bucket.act(Act::GiveBack, n, now);", "let _ = bucket.act(Act::GiveBack, n.min(1), now);")],
+    ),
+    mutant(
+        "charged_after_a_denial",
+        "several: the first meets a taker",
+        &[(
+            "several.rs",
+            "            return longest(answers);
+        }
+    }
+    None",
+            "        }
+    }
+    longest(answers)",
+        )],
+    ),
+    mutant(
+        "charged_what_was_looked_at",
+        "several: two meet in one order",
+        &[("several.rs", "let answer = bucket.act(act, n, now);", "let answer = bucket.act(Act::Charge, n, now);")],
+    ),
+    mutant(
+        "a_look_is_enough",
+        "several: two meet in opposite orders",
+        &[(
+            "several.rs",
+            "let answer = bucket.act(act, n, now);",
+            "let taken = bucket.act(act, n, now);
+        let answer = answers[index].unwrap_or(taken);",
+        )],
+    ),
+    // The same in a table
+    mutant(
+        "refund_by_store",
+        "growth: a refund and a charge meet a move",
+        &[(
+            "word.rs",
+            "match self.word.compare_exchange(stored, word.0 ^ self.pad.0, Ordering::Relaxed, Ordering::Acquire) {",
+            "if ask.call.act == Act::GiveBack {
+                        self.store(word, Ordering::Relaxed);
+                        return Some(Answer::allowed(debt));
+                    }
+                    match self.word.compare_exchange(stored, word.0 ^ self.pad.0, Ordering::Relaxed, Ordering::Acquire) {",
+        )],
+    ),
+    mutant(
+        "refund_makes_a_bucket",
+        "table: a refund comes late",
+        &[("word.rs", "Act::GiveBack if debt == 0 => Verdict::Final(Answer::allowed(0)),", "")],
+    ),
+    mutant(
+        "charged_though_the_claim_was_lost",
+        "table: two charges make one bucket",
+        &[(
+            "table.rs",
+            "self.make_live(mine, claim, word, &found).then_some((ask, answer))",
+            "{ self.make_live(mine, claim, word, &found); Some((ask, answer)) }",
+        )],
+    ),
+    mutant(
+        "charge_ends_in_a_new_bucket",
+        "table: two charges make one bucket",
+        &[("word.rs", "(debt.saturating_add(ask.price()), MAX_TICKS - ask.now)", "(debt.saturating_add(ask.price()), ask.ticks().span())")],
+    ),
+    mutant(
+        "moved_within_the_burst",
+        "growth: a refund and a charge meet a move",
+        &[("table/travel.rs", "return Some(debt.tat);", "return Some(debt.tat.min(ticks.at(debt.as_of) + ticks.span()));")],
+    ),
+    mutant(
+        "not_found_in_the_lines_of_before",
+        "growth: a refund meets a step",
+        &[("table.rs", "is_none() && self.view(key) == *view;", "is_none();")],
+    ),
+    mutant(
+        "answered_though_the_claim_was_lost",
+        "quotas: a refund and a charge meet a change",
+        &[(
+            "table.rs",
+            "return self.drop_claim(mine, claim).then_some((ask, answer)),",
+            "return { self.drop_claim(mine, claim); Some((ask, answer)) },",
+        )],
+    ),
+    mutant(
+        "charges_forgiven_in_a_table",
+        "quotas: a refund and a charge meet a change",
+        &[(
+            "ticks.rs",
+            "if owed < span { owed } else { span } + self.priced(debt - within, from)",
+            "if owed < span { owed } else { span }",
+        )],
     ),
 ];

@@ -359,14 +359,14 @@ macro_rules! without_waiting_for_memory {
         let context = &mut Context::from_waker(Waker::noop());
         let sleep = |time| Until(clock, clock.now() + time);
         {
-            let mut acquire = pin!(without_allocating("acquire", || bucket.acquire_with(sleep, 1, &max_wait)));
+            let mut acquire = pin!(without_allocating("acquire", || bucket.acquire_with(1, &max_wait, sleep)));
             assert!(without_allocating("poll, booking", || acquire.as_mut().poll(context)).is_pending());
             assert!(without_allocating("poll, asleep", || acquire.as_mut().poll(context)).is_pending());
             clock.advance(second);
             assert!(done(&without_allocating("poll, due", || acquire.as_mut().poll(context)), true));
         }
         without_allocating("acquire, at once, denied, and dropped", || {
-            assert!(done(&pin!(bucket.acquire_with(sleep, 9, &max_wait)).poll(context), true));
+            assert!(done(&pin!(bucket.acquire_with(9, &max_wait, sleep)).poll(context), true));
             assert!(done(&pin!(bucket.acquire_with(sleep, 10, second / 2)).poll(context), false));
             assert!(pin!(bucket.acquire_with(sleep, 5, second)).poll(context).is_pending());
         });
