@@ -121,16 +121,16 @@ fn finding((name, figures): &Column, quota_is_known: bool) -> String {
     let Figures { tally, worst_second, largest_burst, .. } = figures;
     let excess = largest_burst - f64::from(QUOTA);
     let verdict = match excess > TIMING {
-        _ if !quota_is_known => format!("beyond {QUOTA} a second"),
-        true => format!("{excess:.0} over its quota"),
-        false => "within its quota".to_owned(),
+        _ if !quota_is_known => format!(" beyond {QUOTA} a second"),
+        true => format!(", {excess:.0} over its quota"),
+        false => ", within its quota".to_owned(),
     };
     let errors = match tally.errors {
         0 => String::new(),
         errors => format!(" ({} failed)", grouped(errors)),
     };
     format!(
-        "{name} let {} of {} requests through{errors}, up to {} within one second: a burst of {largest_burst:.0}, {verdict}",
+        "{name} let {} of {} requests through{errors}, up to {} within one second: a burst of {largest_burst:.0}{verdict}",
         grouped(tally.success),
         grouped(tally.sent()),
         grouped(*worst_second),
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_target_is_not_held_to_a_quota_that_is_not_known() {
         let sentence = conclusion(&[("target", figures(1_000, 200, 200, 192.6))], false);
-        assert!(sentence.ends_with("up to 200 within one second: a burst of 193, beyond 100 a second."), "{sentence}");
+        assert!(sentence.ends_with("up to 200 within one second: a burst of 193 beyond 100 a second."), "{sentence}");
     }
 
     #[test]
