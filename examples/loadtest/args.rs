@@ -5,6 +5,7 @@ use std::{env, ffi::OsString, fmt, ops::RangeInclusive, path::PathBuf};
 use crate::{
     gate::Kind,
     schedule::{Load, Pattern},
+    target::{self, Target},
 };
 
 pub(crate) const HELP: &str = "\
@@ -13,6 +14,9 @@ The same load on two rate limiters, over real HTTP.
 Starts an ingestion API on 127.0.0.1 and sends it requests, once behind a counter
 that starts anew each second (legacy) and once behind tollgate, both with a quota of
 100 requests a second, burst 100, for each tenant. Prints what either let through.
+
+With --target, the server under load is one that runs already, whatever its limiter:
+examples/ingest, say. Figures are then those that a client can see.
 
 Usage: cargo run --release --example loadtest -- [OPTIONS]
 
@@ -23,6 +27,8 @@ Options:
   --clients N          tenants at once, 1 to 1000: NAME, NAME-2, NAME-3, ... [default: 1]
   --pattern PATTERN    steady or herd [default: steady]
   --limiter LIMITER    legacy, tollgate or both, one after the other [default: both]
+  --target URL         http://HOST:PORT of a server with POST /ingest, the tenant in
+                       x-tenant, that answers 202 or 429; in place of our own
   --plot FILE.svg      draw requests offered and admitted per 100 ms
   -h, --help           print this
 
@@ -52,8 +58,16 @@ pub(crate) enum Command {
 pub(crate) struct Args {
     pub(crate) tenant: String,
     pub(crate) load: Load,
-    pub(crate) limiters: Vec<Kind>,
+    pub(crate) under_load: UnderLoad,
     pub(crate) plot: Option<PathBuf>,
+}
+
+/// What the requests are sent to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum UnderLoad {
+    /// A server of our own, behind each of these in turn.
+    Own(Vec<Kind>),
+    Target(Target),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -64,6 +78,7 @@ pub(crate) enum UsageError {
     BadValue { option: String, given: String, accepted: String },
     TooManyRequests { given: u64 },
     HerdTooShort { seconds: u32 },
+    LimiterOfTarget,
 }
 
 const RPS: RangeInclusive<u32> = 1..=50_000;
@@ -80,7 +95,7 @@ impl Args {
         Self {
             tenant: "t-load-1".to_owned(),
             load: Load { rps: 120, seconds: 10, clients: 1, pattern: Pattern::Steady },
-            limiters: vec![Kind::Legacy, Kind::Tollgate],
+            under_load: UnderLoad::Own(vec![Kind::Legacy, Kind::Tollgate]),
             plot: None,
         }
     }
@@ -107,6 +122,7 @@ pub(crate) fn from_command_line() -> Result<Command, UsageError> {
 fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, UsageError> {
     let mut arguments = arguments.into_iter();
     let mut args = Args::from_defaults();
+    let (mut limiters, mut target) = (None, None);
     while let Some(argument) = arguments.next() {
         if matches!(argument.as_str(), "-h" | "--help") {
             return Ok(Command::Help);
@@ -122,10 +138,17 @@ fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, UsageEr
             "--duration" => args.load.seconds = option.number(SECONDS)?,
             "--clients" => args.load.clients = option.number(CLIENTS)?,
             "--pattern" => args.load.pattern = option.pattern()?,
-            "--limiter" => args.limiters = option.limiters()?,
+            "--limiter" => limiters = Some(option.limiters()?),
+            "--target" => target = Some(option.target()?),
             "--plot" => args.plot = Some(option.path()?),
             _ => return Err(UsageError::UnknownOption { given: name.to_owned() }),
         }
+    }
+    match (limiters, target) {
+        (Some(_), Some(_)) => return Err(UsageError::LimiterOfTarget),
+        (Some(limiters), None) => args.under_load = UnderLoad::Own(limiters),
+        (None, Some(target)) => args.under_load = UnderLoad::Target(target),
+        (None, None) => {}
     }
     args.check().map(Command::Run)
 }
@@ -167,6 +190,10 @@ impl Given<'_> {
         })
     }
 
+    fn target(self) -> Result<Target, UsageError> {
+        self.read(target::ACCEPTED, Target::parse)
+    }
+
     fn path(self) -> Result<PathBuf, UsageError> {
         self.read("the name of a file to write", |text| (!text.is_empty()).then(|| text.into()))
     }
@@ -187,7 +214,7 @@ impl fmt::Display for UsageError {
             Self::UnknownOption { given } => write!(
                 f,
                 "unknown option '{given}'; accepted are --tenant, --rps, --duration, --clients, --pattern, --limiter, \
-                 --plot and --help"
+                 --target, --plot and --help"
             ),
             Self::MissingValue { option, accepted } => write!(f, "{option} came without a value; it takes {accepted}"),
             Self::BadValue { option, given, accepted } => write!(f, "{option} was given '{given}'; it takes {accepted}"),
@@ -199,6 +226,7 @@ impl fmt::Display for UsageError {
                 "--pattern herd was given a --duration of {seconds} s; it takes {HERD_SECONDS} s or more, as its first \
                  strike is around the edge at 1 s"
             ),
+            Self::LimiterOfTarget => f.write_str("--limiter and --target do not go together: a server that runs has its limiter already"),
         }
     }
 }
@@ -228,7 +256,7 @@ mod tests {
         let expected = Args {
             tenant: "acme".to_owned(),
             load: Load { rps: 150, seconds: 4, clients: 3, pattern: Pattern::Herd },
-            limiters: vec![Kind::Tollgate],
+            under_load: UnderLoad::Own(vec![Kind::Tollgate]),
             plot: Some("out.svg".into()),
         };
         assert_eq!(parse_line(line), Ok(Command::Run(expected)));
@@ -257,6 +285,19 @@ mod tests {
         }
         assert_eq!(message("--pattern=wave"), "--pattern was given 'wave'; it takes steady or herd");
         assert_eq!(message("--limiter none"), "--limiter was given 'none'; it takes legacy, tollgate or both");
+    }
+
+    #[test]
+    fn a_target_takes_the_place_of_our_own_server() {
+        let target = Target::parse("http://127.0.0.1:8080").expect("it is one");
+        let expected = Args { under_load: UnderLoad::Target(target), ..Args::from_defaults() };
+        assert_eq!(parse_line("--target http://127.0.0.1:8080"), Ok(Command::Run(expected)));
+        for line in ["--target http://h --limiter both", "--limiter legacy --target http://h"] {
+            assert_eq!(parse_line(line), Err(UsageError::LimiterOfTarget), "{line}");
+        }
+        let expected = "--target was given 'https://h'; it takes http://HOST or http://HOST:PORT, plain HTTP and no path";
+        assert_eq!(message("--target https://h"), expected);
+        assert!(message("--target").starts_with("--target came without a value; it takes http://HOST "));
     }
 
     #[test]

@@ -30,6 +30,8 @@ type Connection = SendRequest<Full<Bytes>>;
 /// there are connections does the next request wait its turn.
 pub(crate) struct Client {
     address: SocketAddr,
+    /// What requests say in `Host`.
+    host: String,
     idle: Mutex<Vec<Connection>>,
     turns: Semaphore,
 }
@@ -55,9 +57,9 @@ pub(crate) enum Failure {
 impl Client {
     /// Opens `connections`, or the most that this process should have. Beforehand and one by one, so that a burst
     /// measures answers, not handshakes: those can take TCP a second when many come at once.
-    pub(crate) async fn connect(address: SocketAddr, connections: usize) -> Result<Self, Failure> {
+    pub(crate) async fn connect(address: SocketAddr, host: String, connections: usize) -> Result<Self, Failure> {
         let connections = connections.clamp(1, MAX_CONNECTIONS);
-        let client = Self { address, idle: Mutex::default(), turns: Semaphore::new(connections) };
+        let client = Self { address, host, idle: Mutex::default(), turns: Semaphore::new(connections) };
         for _ in 0..connections {
             let connection = client.open().await?;
             client.idle().push(connection);
@@ -68,7 +70,7 @@ impl Client {
     /// Sends one event of `tenant` and reads the whole answer.
     pub(crate) async fn ingest(&self, tenant: &str) -> Result<Answer, Failure> {
         let request = Request::post("/ingest")
-            .header(HOST, self.address.to_string())
+            .header(HOST, &self.host)
             .header(TENANT, tenant)
             .body(Full::new(Bytes::from_static(EVENT)))
             .map_err(Failure::Request)?;
@@ -157,7 +159,7 @@ mod tests {
     #[tokio::test]
     async fn client_and_server_understand_each_other() -> Result<(), Box<dyn std::error::Error>> {
         let server = Server::start(Box::new(OnlyOpen), Instant::now()).await?;
-        let client = Client::connect(server.address, 2).await?;
+        let client = Client::connect(server.address, server.address.to_string(), 2).await?;
         for _ in 0..3 {
             assert_eq!(client.ingest("open").await?, Answer::Admitted);
             assert_eq!(client.ingest("shut").await?, Answer::Limited);

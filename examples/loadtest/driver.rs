@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// What became of one request.
 #[derive(Debug)]
 pub(crate) struct Sample {
+    /// Who sent it, by number.
+    pub(crate) tenant: usize,
     /// When it was to be sent, after the start.
     pub(crate) due: Duration,
     /// From that time, not from when it was really sent, to the end of the answer.
@@ -61,7 +63,7 @@ fn send_each_when_due(
             let answer = timeout_at((at + PATIENCE).into(), client.ingest(&tenant)).await;
             let answer = answer.unwrap_or(Err(Failure::TooLate));
             // The collector stays until the last sender is gone.
-            let _ = samples.send(Sample { due: shot.due, latency: at.elapsed(), answer });
+            let _ = samples.send(Sample { tenant: shot.tenant, due: shot.due, latency: at.elapsed(), answer });
         });
     }
 }

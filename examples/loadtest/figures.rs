@@ -183,7 +183,7 @@ mod tests {
     fn figures_look_at_tenants_apart_and_at_times_in_order() {
         let admission = |tenant: &str, ms| Admission { tenant: tenant.to_owned(), at: Duration::from_millis(ms) };
         let admissions = [admission("a", 1_200), admission("b", 300), admission("a", 300), admission("a", 250)];
-        let sample = |ms, answer| Sample { due: Duration::ZERO, latency: Duration::from_millis(ms), answer };
+        let sample = |ms, answer| Sample { tenant: 0, due: Duration::ZERO, latency: Duration::from_millis(ms), answer };
         let samples = [sample(1, Ok(Answer::Admitted)), sample(3, Ok(Answer::Limited)), sample(5_000, Err(Failure::TooLate))];
         let figures = Figures::of(&samples, &admissions, 100);
         assert_eq!(figures.tally, Tally { success: 1, rate_limited: 1, errors: 1 });

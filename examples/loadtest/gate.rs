@@ -22,14 +22,16 @@ pub(crate) enum Kind {
     Tollgate,
 }
 
-impl Kind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Legacy => "legacy",
-            Self::Tollgate => "tollgate",
-        }
+/// What a limiter goes by. `None`: it is the target's own, and not known here.
+pub(crate) fn name(limiter: Option<Kind>) -> &'static str {
+    match limiter {
+        Some(Kind::Legacy) => "legacy",
+        Some(Kind::Tollgate) => "tollgate",
+        None => "target",
     }
+}
 
+impl Kind {
     /// A new gate for a run that begins at `started`.
     pub(crate) fn gate(self, started: Instant) -> Box<dyn Gate> {
         match self {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{
     figures::{Figures, SLOT},
-    gate::{Kind, QUOTA},
+    gate::{self, Kind, QUOTA},
     schedule::Load,
 };
 
@@ -17,7 +17,8 @@ pub(crate) struct Chart {
 
 /// One limiter's run, counted per `SLOT`.
 pub(crate) struct Panel {
-    pub(crate) limiter: Kind,
+    /// `None`: the target's own.
+    pub(crate) limiter: Option<Kind>,
     pub(crate) offered: Vec<usize>,
     pub(crate) admitted: Vec<usize>,
     pub(crate) figures: Figures,
@@ -37,17 +38,19 @@ const FAINT_INK: &str = "#5f6c7b";
 const GRID: &str = "#e4e8ed";
 const OFFERED: &str = "#c3ccd6";
 
-fn colour(limiter: Kind) -> &'static str {
+fn colour(limiter: Option<Kind>) -> &'static str {
     match limiter {
-        Kind::Legacy => "#d1542a",
-        Kind::Tollgate => "#12728c",
+        Some(Kind::Legacy) => "#d1542a",
+        Some(Kind::Tollgate) => "#12728c",
+        None => "#5b6b3a",
     }
 }
 
-fn describe(limiter: Kind) -> &'static str {
+fn describe(limiter: Option<Kind>) -> &'static str {
     match limiter {
-        Kind::Legacy => "legacy: a counter that starts anew each second",
-        Kind::Tollgate => "tollgate: a bucket that refills all the time",
+        Some(Kind::Legacy) => "legacy: a counter that starts anew each second",
+        Some(Kind::Tollgate) => "tollgate: a bucket that refills all the time",
+        None => "the target, by the time of its answers",
     }
 }
 
@@ -88,7 +91,7 @@ impl Chart {
         let mut x = LEFT;
         swatch(f, &mut x, OFFERED, "offered")?;
         for panel in &self.panels {
-            swatch(f, &mut x, colour(panel.limiter), &format!("admitted by {}", panel.limiter.name()))?;
+            swatch(f, &mut x, colour(panel.limiter), &format!("admitted by {}", gate::name(panel.limiter)))?;
         }
         writeln!(f, r#"<path d="M{x} 89h24" stroke="{INK}" stroke-width="1.5" stroke-dasharray="6 4"/>"#)?;
         writeln!(f, r#"<text x="{}" y="94" fill="{INK}">{}</text>"#, x + 32.0, self.quota_label())
@@ -96,6 +99,9 @@ impl Chart {
 
     fn quota_label(&self) -> String {
         let per_slot = quota_per_slot(self.load);
+        if self.panels.iter().any(|panel| panel.limiter.is_none()) {
+            return format!("for comparison: {QUOTA} a second for each tenant, {per_slot} per 100 ms");
+        }
         match self.load.clients {
             1 => format!("the quota: {QUOTA} a second, {per_slot} per 100 ms"),
             clients => format!("the quota: {QUOTA} a second for each of {clients} tenants, {per_slot} per 100 ms"),
@@ -232,7 +238,7 @@ mod tests {
     }
 
     fn panel(limiter: Kind) -> Panel {
-        Panel { limiter, offered: vec![12; 100], admitted: vec![10; 101], figures: Figures::of(&[], &[], QUOTA) }
+        Panel { limiter: Some(limiter), offered: vec![12; 100], admitted: vec![10; 101], figures: Figures::of(&[], &[], QUOTA) }
     }
 
     /// Elements closed in the order they were opened, attributes quoted, no bare `<` or `&`.
@@ -283,7 +289,12 @@ mod tests {
 
     #[test]
     fn the_picture_is_well_formed() -> Result<(), String> {
-        for panels in [vec![], vec![panel(Kind::Tollgate)], vec![panel(Kind::Legacy), panel(Kind::Tollgate)]] {
+        for panels in [
+            vec![],
+            vec![panel(Kind::Tollgate)],
+            vec![panel(Kind::Legacy), panel(Kind::Tollgate)],
+            vec![Panel { limiter: None, ..panel(Kind::Legacy) }],
+        ] {
             check_well_formed(&chart("tenant a: steady", panels).to_string())?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    args::Args,
+    args::{Args, UnderLoad},
     figures::Figures,
     gate::QUOTA,
     schedule::{Load, Pattern},
@@ -44,9 +44,13 @@ impl fmt::Display for Report<'_> {
         self.row(f, "largest burst", |(_, figures)| Cell::new(format!("{:.0}", figures.largest_burst), ""))?;
         writeln!(f)?;
         writeln!(f, "latency        from the time a request was due to the end of its answer")?;
+        let target = matches!(self.args.under_load, UnderLoad::Target(_));
         writeln!(f, "worst second   most requests of one tenant admitted within any one second")?;
         writeln!(f, "largest burst  most admitted, over any stretch of time, beyond {QUOTA} for each second of it\n")?;
-        writeln!(f, "{}", conclusion(self.columns))
+        if target {
+            writeln!(f, "The target does not tell when it admits: the last two count by the time of its answers.")?;
+        }
+        writeln!(f, "{}", conclusion(self.columns, !target))
     }
 }
 
@@ -96,12 +100,16 @@ pub(crate) fn headline(args: &Args) -> String {
         Pattern::Steady => "steady",
         Pattern::Herd => "a herd around every other second's edge",
     };
-    format!("{tenants} {rps} requests a second for {seconds} s, {pattern}; quota {QUOTA}/s, burst {QUOTA}")
+    let quota = match &args.under_load {
+        UnderLoad::Own(_) => format!("quota {QUOTA}/s, burst {QUOTA}"),
+        UnderLoad::Target(target) => format!("to {target}, under the quota that holds there"),
+    };
+    format!("{tenants} {rps} requests a second for {seconds} s, {pattern}; {quota}")
 }
 
-/// One sentence: who kept to the quota, and how much of the load got through.
-fn conclusion(columns: &[Column]) -> String {
-    let findings: Vec<String> = columns.iter().map(finding).collect();
+/// One sentence: who kept to the quota, if that is known, and how much of the load got through.
+fn conclusion(columns: &[Column], quota_is_known: bool) -> String {
+    let findings: Vec<String> = columns.iter().map(|column| finding(column, quota_is_known)).collect();
     let mut sentence = findings.join("; ");
     if let Some(first) = sentence.get_mut(..1) {
         first.make_ascii_uppercase();
@@ -109,16 +117,20 @@ fn conclusion(columns: &[Column]) -> String {
     sentence + "."
 }
 
-fn finding((name, figures): &Column) -> String {
+fn finding((name, figures): &Column, quota_is_known: bool) -> String {
     let Figures { tally, worst_second, largest_burst, .. } = figures;
     let excess = largest_burst - f64::from(QUOTA);
-    let verdict = if excess > TIMING { format!("{excess:.0} over its quota") } else { "within its quota".to_owned() };
+    let verdict = match excess > TIMING {
+        _ if !quota_is_known => format!(" beyond {QUOTA} a second"),
+        true => format!(", {excess:.0} over its quota"),
+        false => ", within its quota".to_owned(),
+    };
     let errors = match tally.errors {
         0 => String::new(),
         errors => format!(" ({} failed)", grouped(errors)),
     };
     format!(
-        "{name} let {} of {} requests through{errors}, up to {} within one second: a burst of {largest_burst:.0}, {verdict}",
+        "{name} let {} of {} requests through{errors}, up to {} within one second: a burst of {largest_burst:.0}{verdict}",
         grouped(tally.success),
         grouped(tally.sent()),
         grouped(*worst_second),
@@ -183,17 +195,23 @@ mod tests {
     fn the_conclusion_follows_the_figures() {
         let columns = [("legacy", figures(1_000, 200, 200, 192.6)), ("tollgate", figures(525, 675, 106, 100.1))];
         assert_eq!(
-            conclusion(&columns),
+            conclusion(&columns, true),
             "Legacy let 1,000 of 1,200 requests through, up to 200 within one second: a burst of 193, 93 over its quota; \
              tollgate let 525 of 1,200 requests through, up to 106 within one second: a burst of 100, within its quota."
         );
     }
 
     #[test]
+    fn a_target_is_not_held_to_a_quota_that_is_not_known() {
+        let sentence = conclusion(&[("target", figures(1_000, 200, 200, 192.6))], false);
+        assert!(sentence.ends_with("up to 200 within one second: a burst of 193 beyond 100 a second."), "{sentence}");
+    }
+
+    #[test]
     fn the_conclusion_does_not_hide_errors() {
         let mut failing = figures(900, 100, 100, 20.0);
         failing.tally.errors = 7;
-        assert!(conclusion(&[("legacy", failing)]).contains("let 900 of 1,007 requests through (7 failed), "));
+        assert!(conclusion(&[("legacy", failing)], true).contains("let 900 of 1,007 requests through (7 failed), "));
     }
 
     #[test]

@@ -368,7 +368,7 @@ macro_rules! without_waiting_for_memory {
         without_allocating("acquire, at once, denied, and dropped", || {
             assert!(done(&pin!(bucket.acquire_with(9, &max_wait, sleep)).poll(context), true));
             assert!(done(&pin!(bucket.acquire_with(10, second / 2, sleep)).poll(context), false));
-            assert!(pin!(bucket.acquire_with(sleep, 5, second)).poll(context).is_pending());
+            assert!(pin!(bucket.acquire_with(5, second, sleep)).poll(context).is_pending());
         });
         assert_eq!(without_allocating("waiting", || waiters.waiting()), 0);
         assert!(without_allocating("acquire in this thread", || bucket.acquire_blocking(5, Duration::ZERO)).is_err());
