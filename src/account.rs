@@ -158,7 +158,7 @@ impl Account {
         to_side.write(to, pad);
         loop {
             // The word is read first, then the clock: if the word still stands after that, whoever was charged under the old terms had read the
-            // clock before.
+            // clock before. (If it stands again, after a charge that was given back, those two come to nothing.)
             let tat = converted(Word::unpadded(stored, old_pad), &old, &to.ticks, elapsed());
             // Release: the terms were written before. Partners: the loads of the word in `decide` and `read`.
             match self.word.compare_exchange(stored, tat.padded(pad), Ordering::Release, Ordering::Relaxed) {
