@@ -1,6 +1,7 @@
 //! What a client is told that is not served.
 
 use core::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -9,7 +10,10 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
-use super::fields::retry_after;
+use super::fields::{add_missing, retry_after};
+
+/// Makes the answer to a request that is not served.
+pub(super) type Answer = Arc<dyn Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync>;
 
 /// A request that is not served, and why.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +22,7 @@ pub struct Rejection<'a> {
     /// Those that denied.
     violated: &'a [&'a str],
     retry_after: Option<Duration>,
+    grpc: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +33,13 @@ pub(super) enum Kind {
 }
 
 impl<'a> Rejection<'a> {
-    pub(super) const fn new(kind: Kind, violated: &'a [&'a str], retry_after: Option<Duration>) -> Self {
-        Self { kind, violated, retry_after }
+    pub(super) const fn new(kind: Kind, violated: &'a [&'a str], retry_after: Option<Duration>, grpc: bool) -> Self {
+        Self { kind, violated, retry_after, grpc }
+    }
+
+    /// Whether the request is a call of gRPC, which expects its answer in trailers.
+    pub const fn is_grpc(&self) -> bool {
+        self.grpc
     }
 
     /// 429 over a quota; 503 when shed, or when a limiter has no room for another key; or as [`MissingKey::Reject`](super::MissingKey::Reject) says.
@@ -64,12 +74,28 @@ impl<'a> Rejection<'a> {
             (Kind::OverQuota, Some(_)) => "retry when Retry-After has passed",
             (Kind::OverQuota, None) => "the request asks for more than the limit ever allows: no wait helps",
             (Kind::NoKey(_), _) => "a key is required that limits can be counted by",
-            (Kind::Overloaded, _) => "too many requests are under way; this says nothing about the client's own quota",
+            (Kind::Overloaded, _) => "it has more requests or clients than it can do with; this says nothing about the client's own quota",
         }
     }
 
+    /// What the client is told: by the application's own function, if there is one. The fields that every such answer bears are added.
+    pub(super) fn response(&self, answer: Option<&Answer>) -> Response<Bytes> {
+        let mut response = match answer {
+            Some(answer) => answer(self),
+            None if self.grpc => self.grpc(),
+            None => self.problem(),
+        };
+        let mut fields = HeaderMap::new();
+        retry_after(&mut fields, self.retry_after);
+        if self.kind == Kind::OverQuota {
+            fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        add_missing(response.headers_mut(), fields);
+        response
+    }
+
     /// The answer as a problem document (RFC 9457).
-    pub(super) fn problem(&self) -> Response<Bytes> {
+    fn problem(&self) -> Response<Bytes> {
         let mut body = String::from("{");
         if self.kind == Kind::OverQuota {
             body.push_str(r#""type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#);
@@ -89,11 +115,14 @@ impl<'a> Rejection<'a> {
     }
 
     /// The answer to a call of gRPC: a response of trailers alone, with `google.rpc.RetryInfo` in its details, which is what the client libraries read.
-    pub(super) fn grpc(&self) -> Response<Bytes> {
+    fn grpc(&self) -> Response<Bytes> {
+        // RESOURCE_EXHAUSTED, UNAVAILABLE; INVALID_ARGUMENT, PERMISSION_DENIED, UNAUTHENTICATED.
         let code = match self.kind {
             Kind::OverQuota => 8,
-            Kind::NoKey(_) => 16,
             Kind::Overloaded => 14,
+            Kind::NoKey(StatusCode::BAD_REQUEST) => 3,
+            Kind::NoKey(StatusCode::FORBIDDEN) => 7,
+            Kind::NoKey(_) => 16,
         };
         let mut response = Response::new(Bytes::new());
         let headers = response.headers_mut();
@@ -108,21 +137,12 @@ impl<'a> Rejection<'a> {
         }
         response
     }
-
-    /// The fields that every such answer bears.
-    pub(super) fn common_fields(&self) -> HeaderMap {
-        let mut fields = HeaderMap::new();
-        retry_after(&mut fields, self.retry_after);
-        if self.kind == Kind::OverQuota {
-            fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        }
-        fields
-    }
 }
 
-/// Whether a request is a call of gRPC.
+/// Whether a request is a call of gRPC: `application/grpc`, or with a suffix such as `+proto`; but not `application/grpc-web`, which is answered otherwise.
 pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+    let rest = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().strip_prefix(b"application/grpc"));
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
 }
 
 /// A `google.rpc.Status` with one detail, a `google.rpc.RetryInfo`, in protobuf's wire format.

@@ -19,6 +19,9 @@ pub struct PeerAddr(pub SocketAddr);
 /// of a header field, and what stands further left is the client's own text. Where there is no address at the place, the peer's is taken.
 ///
 /// An IPv4 address mapped into IPv6 is the IPv4 address.
+///
+/// A server that attaches the peer's address otherwise says where, or every request is one [without a key](super::MissingKey): for tonic, that is
+/// `.peer_from(|head| head.extensions.get::<TcpConnectInfo>()?.remote_addr())`.
 #[derive(Clone, Debug)]
 pub struct ClientIp {
     trusted: Trusted,
@@ -46,7 +49,7 @@ impl ClientIp {
 
     /// The client behind proxies in these networks: if the peer is in one, the first entry from the right that is in none.
     pub fn behind_networks(networks: impl IntoIterator<Item = IpNet>) -> Self {
-        Self { trusted: Trusted::Networks(networks.into_iter().collect()), ..Self::peer() }
+        Self { trusted: Trusted::Networks(networks.into_iter().map(canonical).collect()), ..Self::peer() }
     }
 
     /// The header field to read; `X-Forwarded-For` if not called.
@@ -100,6 +103,14 @@ impl KeyExtractor for ClientIp {
 
     fn key(&self, head: &Head<'_>) -> Option<IpAddr> {
         self.address(head).map(|address| self.key_of(address))
+    }
+}
+
+/// An IPv4 network mapped into IPv6 is the IPv4 network, as with addresses.
+fn canonical(network: IpNet) -> IpNet {
+    match (network.addr().to_canonical(), network.prefix_len().checked_sub(96)) {
+        (IpAddr::V4(address), Some(prefix)) if network.addr().is_ipv6() => IpNet::new(IpAddr::V4(address), prefix).unwrap_or(network),
+        _ => network,
     }
 }
 

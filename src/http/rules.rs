@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::HeaderMap;
 use http::{Response, StatusCode};
 
-use super::answer::{Kind, Rejection, is_grpc};
+use super::answer::{Answer, Kind, Rejection, is_grpc};
 use super::fields::{Fields, Standing, add_missing};
 use super::head::{Head, OfHead};
 use super::observe::Outcome;
@@ -22,9 +22,6 @@ use crate::wait::{MaxWait, Place, Waiters};
 
 /// The most policies of one layer.
 pub(super) const MOST_POLICIES: usize = 8;
-
-/// Makes the answer to a request that is not served.
-pub(super) type Answer = Arc<dyn Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync>;
 
 /// What a layer was told.
 #[derive(Clone)]
@@ -72,7 +69,9 @@ impl Rules {
         let charges = match self.charges(head) {
             Ok(charges) => charges,
             Err((policy, status)) => {
-                return Verdict::Reject(self.reject(head, &Rejection::new(Kind::NoKey(status), &[policy.name()], None), &[]));
+                return Verdict::Reject(
+                    self.reject(&Rejection::new(Kind::NoKey(status), &[policy.name()], None, is_grpc(head.headers)), &[]),
+                );
             }
         };
         let mut answers = [None; MOST_POLICIES];
@@ -154,16 +153,11 @@ impl Rules {
         let violated: Vec<_> = standings.iter().filter(|standing| standing.answer.is_err()).map(|standing| standing.name).collect();
         // No room for another key is not the client's doing.
         let kind = if by.denied().reason() == Reason::NoRoom { Kind::Overloaded } else { Kind::OverQuota };
-        Verdict::Reject(self.reject(head, &Rejection::new(kind, &violated, by.retry_after()), &standings))
+        Verdict::Reject(self.reject(&Rejection::new(kind, &violated, by.retry_after(), is_grpc(head.headers)), &standings))
     }
 
-    fn reject(&self, head: &Head<'_>, rejection: &Rejection<'_>, standings: &[Standing<'_>]) -> Response<Bytes> {
-        let mut response = match &self.answer {
-            Some(answer) => answer(rejection),
-            None if is_grpc(head.headers) => rejection.grpc(),
-            None => rejection.problem(),
-        };
-        add_missing(response.headers_mut(), rejection.common_fields());
+    fn reject(&self, rejection: &Rejection<'_>, standings: &[Standing<'_>]) -> Response<Bytes> {
+        let mut response = rejection.response(self.answer.as_ref());
         add_missing(response.headers_mut(), self.fields.of(standings));
         response
     }

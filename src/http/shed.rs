@@ -14,9 +14,8 @@ use tokio::time::Sleep;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::answer::{Kind, Rejection, is_grpc};
+use super::answer::{Answer, Kind, Rejection, is_grpc};
 use super::body::ResponseBody;
-use super::fields::add_missing;
 use super::observe;
 use crate::register::Register;
 use crate::wait::{Place, Waiters};
@@ -39,6 +38,7 @@ pub struct ShedLayer {
     /// How long a request may queue.
     longest: Duration,
     retry_after: Option<Duration>,
+    answer: Option<Answer>,
 }
 
 struct Gate {
@@ -53,7 +53,7 @@ impl ShedLayer {
     /// At most so many requests under way, and no queue.
     pub fn new(in_flight: usize) -> Self {
         let most = in_flight.min(Semaphore::MAX_PERMITS);
-        Self { gate: Arc::new(Gate::new(most, 0)), longest: Duration::ZERO, retry_after: None }
+        Self { gate: Arc::new(Gate::new(most, 0)), longest: Duration::ZERO, retry_after: None, answer: None }
     }
 
     /// Lets so many more wait, each so long at most. Counts anew: call it before the layer is used or cloned.
@@ -64,9 +64,14 @@ impl ShedLayer {
 
     /// What to tell those who are shed; nothing if not called. It says nothing that the server knows: choose about as long as overload lasts.
     #[must_use]
-    pub const fn retry_after(mut self, wait: Duration) -> Self {
-        self.retry_after = Some(wait);
-        self
+    pub fn retry_after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..self }
+    }
+
+    /// Makes the answers to those who are shed, in place of a problem document (RFC 9457) or an answer of gRPC.
+    #[must_use]
+    pub fn answer(self, answer: impl Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync + 'static) -> Self {
+        Self { answer: Some(Arc::new(answer)), ..self }
     }
 
     /// Requests under way.
@@ -216,19 +221,14 @@ where
                 StageProjection::Shed { grpc } => {
                     this.layer.gate.shed.add(1);
                     observe::shed();
-                    return Poll::Ready(Ok(overloaded(*grpc, this.layer.retry_after).map(ResponseBody::rejection)));
+                    let ShedLayer { retry_after, answer, .. } = &*this.layer;
+                    let rejection = Rejection::new(Kind::Overloaded, &[], *retry_after, *grpc);
+                    return Poll::Ready(Ok(rejection.response(answer.as_ref()).map(ResponseBody::rejection)));
                 }
             };
             this.stage.set(next);
         }
     }
-}
-
-fn overloaded(grpc: bool, retry_after: Option<Duration>) -> Response<Bytes> {
-    let rejection = Rejection::new(Kind::Overloaded, &[], retry_after);
-    let mut response = if grpc { rejection.grpc() } else { rejection.problem() };
-    add_missing(response.headers_mut(), rejection.common_fields());
-    response
 }
 
 impl<S: Service<Request<B>>, B> fmt::Debug for ShedFuture<S, B> {
