@@ -199,7 +199,7 @@ fn one_of_several_quotas_may_be_a_keys_own() {
 }
 
 #[test]
-fn limits_are_built_alike_and_read_one_clock() {
+fn limits_are_built_alike() {
     let clock = ManualClock::new();
     let quotas = [QUOTA, Quota::per_hour(10)];
     let builder = Limits::builder(quotas).max_keys(1).overflow(Overflow::DenyNew).clock(clock.clone()).hasher(Seeded(1));
