@@ -219,8 +219,8 @@ pub enum Reason {
     /// Under either policy also where, for that moment, other threads are setting up every slot that the key could have; then the call may be
     /// tried again at once. In a limiter of a few keys that happens now and then, in a larger one hardly ever.
     NoRoom,
-    /// The tokens would be there within the wait that was offered, but as many wait already as [may](crate::Waiters). After
-    /// [`retry_after`](Denied::retry_after) no wait is needed.
+    /// The tokens are not there, and as many wait for some already as [may](crate::Waiters). After [`retry_after`](Denied::retry_after) no wait is
+    /// needed.
     TooManyWaiters,
 }
 

@@ -31,8 +31,8 @@
 //! Only a caller's explicit choice weakens that: a [`Limiter`] whose `max_keys` are all in debt lets one key off its debt to make room for
 //! another, unless told to deny new keys instead ([`Overflow`]); it counts how often ([`Stats::evicted_in_debt`]).
 //!
-//! Tokens that are given back, by a cancelled booking, a settled estimate or a lease, count as never taken from then on: within `[s, t]`,
-//! what is taken less what is given back keeps the bound ([waiting] has the proof, and what it leaves open).
+//! Tokens that are given back, by a cancelled booking, a settled estimate or a lease, count as not taken from then on: what is taken less what is
+//! given back keeps the bound ([waiting] says exactly how, with the proof, and what it leaves open).
 //!
 //! Over a change of quota each stretch of time has its own rate, and what was owed beyond a new, lower burst is forgiven
 //! ([`Bucket::set_quota`]).

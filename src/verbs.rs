@@ -23,8 +23,8 @@ macro_rules! verbs {
         /// lock. Nothing is booked that would be due later than `max_wait` allows: that is answered at once. A reservation that is
         /// dropped before it is due gives its tokens back. Reads the clock once; does not allocate.
         ///
-        /// A booking counts as taken when it is *due*; and what is taken within `[s, t]`, less what is given back in that time, keeps the promise: at
-        /// most `burst + rate * (t - s)`. See [the proof, and what it leaves open](crate::waiting).
+        /// Of the tokens that are *due* within `[s, t]` there are at most `burst + rate * (t - s)`, and as many more as others gave back after the first of them was booked and
+        /// before the last was: see [the proof, and what it leaves open](crate::waiting).
         ///
         /// # Errors
         /// [`Denied`] when the wait would be longer, or `n` is more than the burst, or too many wait. Nothing is charged then.
