@@ -41,7 +41,7 @@ where
             Verdict::Wait(booked, fields) => {
                 // The one that is ready goes with the request.
                 let clone = self.inner.clone();
-                ResponseFuture::wait(booked, mem::replace(&mut self.inner, clone), request, fields)
+                ResponseFuture::wait(*booked, mem::replace(&mut self.inner, clone), request, fields)
             }
             Verdict::Reject(response) => ResponseFuture::reject(response),
         }
