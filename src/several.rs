@@ -78,7 +78,7 @@ pub fn check_all<const N: usize>(limits: [(&dyn TokenBucket, u64); N]) -> Result
 /// The same at times read before.
 pub(crate) fn check_each<const N: usize>(limits: [(&dyn TokenBucket, u64, Instant); N]) -> Result<[Allowed; N], DeniedBy> {
     let mut answers = [None; N];
-    match act_on_all(Act::Take, &limits, &mut answers) {
+    match act_on_all(Act::Take, limits.iter().copied(), &mut answers) {
         Some(by) => Err(by),
         None => Ok(answers.map(|answer| answer.expect("all are decided").expect("none denied"))),
     }
@@ -86,26 +86,27 @@ pub(crate) fn check_each<const N: usize>(limits: [(&dyn TokenBucket, u64, Instan
 
 /// Takes or books so many tokens from each of several buckets, or from none. Leaves each one's answer, as many as there are limits, and says which
 /// denied.
-pub(crate) fn act_on_all(
+pub(crate) fn act_on_all<B: TokenBucket>(
     act: Act,
-    limits: &[(&dyn TokenBucket, u64, Instant)],
+    limits: impl Iterator<Item = (B, u64, Instant)> + Clone,
     answers: &mut [Option<Result<Allowed, Denied>>],
 ) -> Option<DeniedBy> {
     // The first one is not looked at unless another denies: if it denies itself, nothing has been charged.
-    for (&(bucket, n, now), answer) in limits.iter().zip(&mut *answers).skip(1) {
+    for ((bucket, n, now), answer) in limits.clone().zip(&mut *answers).skip(1) {
         *answer = Some(bucket.look(act, n, now));
     }
-    if longest(answers).is_some() {
-        let (bucket, n, now) = limits[0];
-        answers[0] = Some(bucket.look(act, n, now));
+    if answers.iter().flatten().any(Result::is_err) {
+        if let Some((bucket, n, now)) = limits.clone().next() {
+            answers[0] = Some(bucket.look(act, n, now));
+        }
         return longest(answers);
     }
-    for (index, &(bucket, n, now)) in limits.iter().enumerate() {
+    for (index, (bucket, n, now)) in limits.clone().enumerate() {
         let answer = bucket.act(act, n, now);
         answers[index] = Some(answer);
         if answer.is_err() {
             // Another thread was faster than this one since it looked.
-            for &(bucket, n, now) in &limits[..index] {
+            for (bucket, n, now) in limits.take(index) {
                 let _ = bucket.act(Act::GiveBack, n, now);
             }
             return longest(answers);

@@ -1,6 +1,7 @@
 //! What the web layer costs: `cargo bench --bench web --features axum`.
 //!
-//! - *served*: requests a second through a trivial handler of axum, over loopback, with the layer, without it, and with `tower_governor` in its
+//! - *served*: requests a second through a trivial handler of axum, over loopback, without a layer, with one that does nothing (axum boxes a route
+//!   anew for any), with this one, and with `tower_governor` in its
 //!   place. The servers share one thread; one other thread sends, on connections that stay open, through plain reads and writes. All but one of
 //!   them have a request outstanding at any time, so the server is never idle. Slices of a tenth of a second by turns, in another order
 //!   in each round; medians, and medians of the ratios round by round. Beside them the processor time of the server's thread, which

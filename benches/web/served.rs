@@ -14,6 +14,7 @@ use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tollgate::http::{ClientIp, RateLimitLayer};
+use tower_layer::Identity;
 
 use crate::connections::Connections;
 use crate::quotas::{Amount, governor, policy};
@@ -24,14 +25,21 @@ const ROUNDS: usize = 61;
 const SLICE: Duration = Duration::from_millis(100);
 
 /// What is measured, and what it is to answer.
-const SUBJECTS: [(&str, &str); 5] =
-    [("without", "200"), ("tollgate", "200"), ("tower_governor", "200"), ("tollgate, denied", "429"), ("tower_governor, denied", "429")];
+const SUBJECTS: [(&str, &str); 6] = [
+    ("without", "200"),
+    ("a layer that does nothing", "200"),
+    ("tollgate", "200"),
+    ("tower_governor", "200"),
+    ("tollgate, denied", "429"),
+    ("tower_governor, denied", "429"),
+];
 
 fn routes() -> [Router; SUBJECTS.len()] {
     let plain = || Router::new().route("/", get(|| async { "ok" }));
     let tollgate = |amount| plain().layer(RateLimitLayer::new(policy("address", amount, ClientIp::peer())));
     [
         plain(),
+        plain().layer(Identity::new()),
         tollgate(Amount::Ample),
         plain().layer(governor(Amount::Ample)),
         tollgate(Amount::Spent),
@@ -77,10 +85,10 @@ pub(crate) fn compare() -> io::Result<()> {
 }
 
 fn print(series: &[Series]) {
-    println!("{:24} {:>10} {:>17} {:>22} {:>17}", "served", "requests/s", "ratio to without", "server's time/request", "ratio to without");
+    println!("{:25} {:>10} {:>17} {:>22} {:>17}", "served", "requests/s", "ratio to without", "server's time/request", "ratio to without");
     for ((name, _), Series { per_second, processor }) in SUBJECTS.iter().zip(series) {
         let share = ratio(per_second, &series[0].per_second);
-        print!("{name:24} {:>10.0} {share:>17.3}", median(per_second.clone()));
+        print!("{name:25} {:>10.0} {share:>17.3}", median(per_second.clone()));
         if processor.is_empty() {
             println!();
         } else {

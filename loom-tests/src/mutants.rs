@@ -419,7 +419,7 @@ pub const MUTANTS: [Mutant; 75] = [
     mutant(
         "the_denied_given_back_too",
         "several: the last meets a taker",
-        &[("several.rs", "in &limits[..index] {", "in &limits[..=index] {")],
+        &[("several.rs", "in limits.take(index) {", "in limits.take(index + 1) {")],
     ),
     mutant(
         "one_token_given_back",
@@ -429,16 +429,19 @@ pub const MUTANTS: [Mutant; 75] = [
     mutant(
         "charged_after_a_denial",
         "several: the first meets a taker",
-        &[(
-            "several.rs",
-            "            return longest(answers);
+        &[
+            ("several.rs", "in limits.take(index) {", "in limits.clone().take(index) {"),
+            (
+                "several.rs",
+                "            return longest(answers);
         }
     }
     None",
-            "        }
+                "        }
     }
     longest(answers)",
-        )],
+            ),
+        ],
     ),
     mutant(
         "charged_what_was_looked_at",

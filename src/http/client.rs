@@ -73,14 +73,15 @@ impl ClientIp {
     /// The client's address, in full. `None`: the peer's is not known, nor is there another one to be trusted.
     pub fn address(&self, head: &Head<'_>) -> Option<IpAddr> {
         let peer = (self.peer)(head).map(|peer| peer.ip().to_canonical());
-        let mut entries = self.header.entries(head.headers).map(|entry| entry.map(|ip| ip.to_canonical()));
+        // Not before it is wanted: it looks the field up.
+        let entries = || self.header.entries(head.headers).map(|entry| entry.map(|ip| ip.to_canonical()));
         let entry = match &self.trusted {
             Trusted::Hops(0) => None,
-            Trusted::Hops(hops) => entries.nth(hops - 1).flatten(),
+            Trusted::Hops(hops) => entries().nth(hops - 1).flatten(),
             Trusted::Networks(networks) => {
                 let trusted = |ip: &IpAddr| networks.iter().any(|network| network.contains(ip));
                 let behind = peer.as_ref().is_some_and(trusted);
-                behind.then(|| entries.find(|entry| !entry.as_ref().is_some_and(trusted))).flatten().flatten()
+                behind.then(|| entries().find(|entry| !entry.as_ref().is_some_and(trusted))).flatten().flatten()
             }
         };
         entry.or(peer)

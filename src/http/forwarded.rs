@@ -3,7 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
-use http::header::FORWARDED;
+use http::header::{FORWARDED, HeaderName};
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Which header field the trusted proxies add their entries to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,8 +22,8 @@ impl ForwardedHeader {
     /// The entries from the right, those of several lines as one list: the address that each names, if it names one.
     pub(super) fn entries(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
         let (name, quotes) = match self {
-            Self::XForwardedFor => ("x-forwarded-for", false),
-            Self::Forwarded => (FORWARDED.as_str(), true),
+            Self::XForwardedFor => (X_FORWARDED_FOR, false),
+            Self::Forwarded => (FORWARDED, true),
         };
         let lines = headers.get_all(name).iter().rev();
         lines.flat_map(move |line| FromTheRight { rest: Some(line.as_bytes()), quotes }).map(move |entry| self.address(entry))

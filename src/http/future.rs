@@ -20,30 +20,32 @@ pin_project! {
     {
         #[pin]
         stage: Stage<S, S::Future, B>,
-        fields: HeaderMap,
+        fields: Option<Box<HeaderMap>>,
     }
 }
 
 pin_project! {
+    /// All boxed but what most requests come to: servers move futures about, and allocate for the largest.
     #[project = StageProjection]
     enum Stage<S, F, B> {
-        Waiting { #[pin] timer: Sleep, held: Option<(Box<Booked>, S, Request<B>)> },
+        Waiting { timer: Pin<Box<Sleep>>, held: Option<Box<(Booked, S, Request<B>)>> },
         Serving { #[pin] future: F },
-        Rejected { response: Option<Response<Bytes>> },
+        Rejected { response: Option<Box<Response<Bytes>>> },
     }
 }
 
 impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
-    pub(super) const fn serve(future: S::Future, fields: HeaderMap) -> Self {
+    pub(super) const fn serve(future: S::Future, fields: Option<Box<HeaderMap>>) -> Self {
         Self { stage: Stage::Serving { future }, fields }
     }
 
-    pub(super) fn wait(booked: Box<Booked>, service: S, request: Request<B>, fields: HeaderMap) -> Self {
-        Self { stage: Stage::Waiting { timer: tokio::time::sleep(booked.wait), held: Some((booked, service, request)) }, fields }
+    pub(super) fn wait(booked: Booked, service: S, request: Request<B>, fields: Option<Box<HeaderMap>>) -> Self {
+        let timer = Box::pin(tokio::time::sleep(booked.wait));
+        Self { stage: Stage::Waiting { timer, held: Some(Box::new((booked, service, request))) }, fields }
     }
 
-    pub(super) fn reject(response: Response<Bytes>) -> Self {
-        Self { stage: Stage::Rejected { response: Some(response) }, fields: HeaderMap::new() }
+    pub(super) fn reject(response: Box<Response<Bytes>>) -> Self {
+        Self { stage: Stage::Rejected { response: Some(response) }, fields: None }
     }
 }
 
@@ -58,16 +60,18 @@ where
         loop {
             let future = match this.stage.as_mut().project() {
                 StageProjection::Waiting { timer, held } => {
-                    ready!(timer.poll(context));
-                    let (_, service, _) = held.as_mut().expect("polled after it was done");
+                    ready!(timer.as_mut().poll(context));
+                    let (_, service, _) = &mut **held.as_mut().expect("polled after it was done");
                     ready!(service.poll_ready(context))?;
-                    let (booked, mut service, request) = held.take().expect("it was there");
+                    let (booked, mut service, request) = *held.take().expect("it was there");
                     booked.keep();
                     service.call(request)
                 }
                 StageProjection::Serving { future } => {
                     let mut response = ready!(future.poll(context))?;
-                    add_missing(response.headers_mut(), core::mem::take(this.fields));
+                    if let Some(fields) = this.fields.take() {
+                        add_missing(response.headers_mut(), *fields);
+                    }
                     return Poll::Ready(Ok(response.map(ResponseBody::service)));
                 }
                 StageProjection::Rejected { response } => {

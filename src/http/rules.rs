@@ -1,6 +1,5 @@
 //! What becomes of a request.
 
-use core::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::answer::{Answer, Kind, Rejection, is_grpc};
 use super::fields::{Fields, Standing, add_missing};
 use super::head::{Head, OfHead};
 use super::observe::Outcome;
-use super::policy::{Found, Policy, PolicyBucket};
+use super::policy::{Found, Policy};
 use crate::clock::Instant;
 use crate::decision::{Act, Allowed, Denied, Reason};
 use crate::several::{DeniedBy, act_on_all};
@@ -37,10 +36,10 @@ pub(super) struct Rules {
 /// What becomes of a request.
 pub(super) enum Verdict {
     /// It is served, and the answer bears these fields.
-    Serve(HeaderMap),
+    Serve(Option<Box<HeaderMap>>),
     /// It is served when these tokens are due.
-    Wait(Box<Booked>, HeaderMap),
-    Reject(Response<Bytes>),
+    Wait(Box<Booked>, Option<Box<HeaderMap>>),
+    Reject(Box<Response<Bytes>>),
 }
 
 /// A charge under a policy.
@@ -52,8 +51,28 @@ struct Charge {
     now: Instant,
 }
 
-/// The charges of one request, in the order of policies.
-type Charges = [Option<Charge>; MOST_POLICIES];
+/// The charges of one request, in the order of policies: first those there are, and then none.
+#[derive(Clone, Copy)]
+struct Charges {
+    list: [Option<Charge>; MOST_POLICIES],
+    count: usize,
+}
+
+impl Charges {
+    const NONE: Self = Self { list: [None; MOST_POLICIES], count: 0 };
+
+    fn push(&mut self, charge: Charge) {
+        if let Some(free) = self.list.get_mut(self.count) {
+            *free = Some(charge);
+            self.count += 1;
+        }
+    }
+
+    /// Looks at no more than there are: mostly one.
+    fn iter(&self) -> impl Iterator<Item = &Charge> + Clone {
+        self.list[..self.count].iter().flatten()
+    }
+}
 
 type Answers = [Option<Result<Allowed, Denied>>; MOST_POLICIES];
 
@@ -64,16 +83,12 @@ impl Rules {
 
     pub(super) fn decide(self: &Arc<Self>, head: &Head<'_>) -> Verdict {
         if self.skip.as_ref().is_some_and(|skip| skip(head)) {
-            return Verdict::Serve(HeaderMap::new());
+            return Verdict::Serve(None);
         }
-        let charges = match self.charges(head) {
-            Ok(charges) => charges,
-            Err((policy, status)) => {
-                return Verdict::Reject(
-                    self.reject(&Rejection::new(Kind::NoKey(status), &[policy.name()], None, is_grpc(head.headers)), &[]),
-                );
-            }
-        };
+        let mut charges = Charges::NONE;
+        if let Err((policy, status)) = self.find(head, &mut charges) {
+            return Verdict::Reject(self.reject(&Rejection::new(Kind::NoKey(status), &[policy.name()], None, is_grpc(head.headers)), &[]));
+        }
         let mut answers = [None; MOST_POLICIES];
         // Who only reports lets nobody wait.
         let max_wait = self.max_wait.as_ref().filter(|_| !self.dry_run);
@@ -85,12 +100,11 @@ impl Rules {
         if let Some(by) = self.act(act, &charges, &mut answers) {
             return self.denied(head, by, &charges, &mut answers);
         }
-        let fields = if self.fields.are_on_allowed() { self.fields.of(&self.standings(&charges, &answers)) } else { HeaderMap::new() };
-        // A look books nothing.
-        let waits = charges.iter().flatten().zip(answers.iter().flatten()).filter(|(charge, _)| charge.n > 0);
-        let wait = waits.filter_map(|(_, answer)| answer.ok()).map(|allowed| allowed.wait()).max().unwrap_or_default();
+        let fields = self.fields.are_on_allowed().then(|| Box::new(self.fields.of(&self.standings(&charges, &answers))));
+        // What is taken at once has no wait, and none to be computed.
+        let wait = if act == Act::Take { Duration::ZERO } else { longest_wait(&charges, &answers) };
         let outcome = if wait.is_zero() { Outcome::Allowed } else { Outcome::Waited(wait) };
-        for charge in charges.iter().flatten() {
+        for charge in charges.iter() {
             self.policies[charge.policy].decided(outcome);
         }
         if wait.is_zero() {
@@ -100,17 +114,11 @@ impl Rules {
     }
 
     /// What the policies make of a request.
-    fn charges(&self, head: &Head<'_>) -> Result<Charges, (&Policy, StatusCode)> {
-        let mut charges = [None; MOST_POLICIES];
-        let mut next = charges.iter_mut();
+    fn find(&self, head: &Head<'_>, charges: &mut Charges) -> Result<(), (&Policy, StatusCode)> {
         for (number, policy) in self.policies.iter().enumerate() {
             match policy.find(head) {
                 Found::DoesNotApply => {}
-                Found::Charge { key, n } => {
-                    if let Some(charge) = next.next() {
-                        *charge = Some(Charge { policy: number, key, n, now: policy.bucket(key).now() });
-                    }
-                }
+                Found::Charge { key, n } => charges.push(Charge { policy: number, key, n, now: policy.bucket(key).now() }),
                 Found::Reject(status) => {
                     policy.decided(if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected });
                     if !self.dry_run {
@@ -119,25 +127,18 @@ impl Rules {
                 }
             }
         }
-        Ok(charges)
+        Ok(())
     }
 
     /// Charges all, or none.
     fn act(&self, act: Act, charges: &Charges, answers: &mut Answers) -> Option<DeniedBy> {
-        let first = charges[0]?;
-        let count = charges.iter().flatten().count();
-        let charges = charges.map(|charge| charge.unwrap_or(first));
-        let buckets: [PolicyBucket<'_>; MOST_POLICIES] = charges.map(|charge| self.policies[charge.policy].bucket(charge.key));
-        let limits = core::array::from_fn::<_, MOST_POLICIES, _>(|number| {
-            let bucket: &dyn TokenBucket = &buckets[number];
-            (bucket, charges[number].n, charges[number].now)
-        });
-        act_on_all(act, &limits[..count], &mut answers[..count])
+        let limits = charges.iter().map(|charge| (self.policies[charge.policy].bucket(charge.key), charge.n, charge.now));
+        act_on_all(act, limits, &mut answers[..charges.count])
     }
 
     fn denied(&self, head: &Head<'_>, by: DeniedBy, charges: &Charges, answers: &mut Answers) -> Verdict {
         let outcome = if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected };
-        for (charge, answer) in charges.iter().flatten().zip(answers.iter_mut().flatten()) {
+        for (charge, answer) in charges.iter().zip(answers.iter_mut().flatten()) {
             let policy = &self.policies[charge.policy];
             if answer.is_err() {
                 policy.decided(outcome);
@@ -147,7 +148,7 @@ impl Rules {
             }
         }
         if self.dry_run {
-            return Verdict::Serve(HeaderMap::new());
+            return Verdict::Serve(None);
         }
         let standings = self.standings(charges, answers);
         let violated: Vec<_> = standings.iter().filter(|standing| standing.answer.is_err()).map(|standing| standing.name).collect();
@@ -156,16 +157,22 @@ impl Rules {
         Verdict::Reject(self.reject(&Rejection::new(kind, &violated, by.retry_after(), is_grpc(head.headers)), &standings))
     }
 
-    fn reject(&self, rejection: &Rejection<'_>, standings: &[Standing<'_>]) -> Response<Bytes> {
+    fn reject(&self, rejection: &Rejection<'_>, standings: &[Standing<'_>]) -> Box<Response<Bytes>> {
         let mut response = rejection.response(self.answer.as_ref());
         add_missing(response.headers_mut(), self.fields.of(standings));
-        response
+        Box::new(response)
     }
 
     fn standings(&self, charges: &Charges, answers: &Answers) -> Vec<Standing<'_>> {
-        let both = charges.iter().flatten().zip(answers.iter().flatten());
+        let both = charges.iter().zip(answers.iter().flatten());
         both.map(|(charge, &answer)| Standing { name: self.policies[charge.policy].name(), answer }).collect()
     }
+}
+
+fn longest_wait(charges: &Charges, answers: &Answers) -> Duration {
+    // A look books nothing.
+    let waits = charges.iter().zip(answers.iter().flatten()).filter(|(charge, _)| charge.n > 0);
+    waits.filter_map(|(_, answer)| answer.ok()).map(|allowed| allowed.wait()).max().unwrap_or_default()
 }
 
 /// Tokens that are booked, and come back if this is dropped.
@@ -180,13 +187,13 @@ pub(super) struct Booked {
 impl Booked {
     /// They are used.
     pub(super) fn keep(mut self) {
-        self.charges = [None; MOST_POLICIES];
+        self.charges = Charges::NONE;
     }
 }
 
 impl Drop for Booked {
     fn drop(&mut self) {
-        for charge in mem::take(&mut self.charges).into_iter().flatten() {
+        for charge in self.charges.iter() {
             let bucket = self.rules.policies[charge.policy].bucket(charge.key);
             let _ = bucket.act(Act::GiveBack, charge.n, bucket.now());
         }

@@ -47,7 +47,7 @@ where
             Verdict::Serve(fields) => ResponseFuture::serve(self.inner.call(request), fields),
             Verdict::Wait(booked, fields) => {
                 self.let_go();
-                ResponseFuture::wait(booked, self.inner.clone(), request, fields)
+                ResponseFuture::wait(*booked, self.inner.clone(), request, fields)
             }
             Verdict::Reject(response) => {
                 self.let_go();

@@ -46,7 +46,7 @@ async fn beyond_the_queue_the_answer_is_503() {
             let problem = json!({
                 "title": "The server is overloaded",
                 "status": 503,
-                "detail": "too many requests are under way; this says nothing about the client's own quota",
+                "detail": "it has more requests or clients than it can do with; this says nothing about the client's own quota",
             });
             assert_eq!(answer.json(), problem);
         }
