@@ -31,10 +31,9 @@ pub(crate) fn describe() {
 
 /// All figures as they stand now.
 pub(crate) fn render(handle: &PrometheusHandle, shed: &ShedLayer, limiters: [(&'static str, &Limiter); 2]) -> impl IntoResponse + use<> {
-    // From the source: what requests have set side by side may be some requests old.
-    gauge!("tollgate_in_flight").set(shed.in_flight() as f64);
-    gauge!("tollgate_queued").set(shed.waiting() as f64);
     // There from the start, so that the first one is seen as an increase.
+    gauge!("tollgate_in_flight").increment(0.0);
+    gauge!("tollgate_queued").increment(0.0);
     counter!("tollgate_shed_total").absolute(shed.shed());
     for (policy, limiter) in limiters {
         let Stats { live, in_debt, capacity, memory, evicted_full, evicted_in_debt, .. } = limiter.stats();

@@ -116,8 +116,10 @@ fn canonical(network: IpNet) -> IpNet {
 }
 
 fn peer(head: &Head<'_>) -> Option<SocketAddr> {
-    let attached = head.extensions.get::<PeerAddr>().map(|peer| peer.0);
+    // Axum's first: where the feature is on, it is mostly there.
     #[cfg(feature = "axum")]
-    let attached = attached.or_else(|| head.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>().map(|peer| peer.0));
-    attached
+    if let Some(peer) = head.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>() {
+        return Some(peer.0);
+    }
+    head.extensions.get::<PeerAddr>().map(|peer| peer.0)
 }

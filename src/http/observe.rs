@@ -99,15 +99,38 @@ impl Keys {
     }
 }
 
-/// How many requests are under way, and how many wait to be.
-#[cfg_attr(not(feature = "metrics"), expect(unused_variables, reason = "nobody is told"))]
-pub(super) fn under_way(in_flight: usize, waiting: usize) {
+/// One request more under way or in the queue, until this is dropped.
+pub(super) struct Present {
     #[cfg(feature = "metrics")]
-    {
-        #[expect(clippy::cast_precision_loss, reason = "few")]
-        let (in_flight, waiting) = (in_flight as f64, waiting as f64);
-        metrics::gauge!("tollgate_in_flight").set(in_flight);
-        metrics::gauge!("tollgate_queued").set(waiting);
+    gauge: metrics::Gauge,
+}
+
+impl Present {
+    pub(super) fn in_flight() -> Self {
+        #[cfg(feature = "metrics")]
+        return Self::counted(metrics::gauge!("tollgate_in_flight"));
+        #[cfg(not(feature = "metrics"))]
+        Self {}
+    }
+
+    pub(super) fn queued() -> Self {
+        #[cfg(feature = "metrics")]
+        return Self::counted(metrics::gauge!("tollgate_queued"));
+        #[cfg(not(feature = "metrics"))]
+        Self {}
+    }
+
+    #[cfg(feature = "metrics")]
+    fn counted(gauge: metrics::Gauge) -> Self {
+        gauge.increment(1.0);
+        Self { gauge }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.gauge.decrement(1.0);
     }
 }
 

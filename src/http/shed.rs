@@ -16,13 +16,13 @@ use tower_service::Service;
 
 use super::answer::{Answer, Kind, Rejection, is_grpc};
 use super::body::ResponseBody;
-use super::observe;
+use super::observe::{self, Present};
 use crate::register::Register;
 use crate::wait::{Place, Waiters};
 
 /// Serves so many requests at a time, queues so many more for so long, and answers the others with 503: overload is another answer than a spent quota.
 ///
-/// A request is under way until its answer's head is there. Who queues is served in the order of coming. Clones, and the services of one layer, count
+/// A request is under way until its answer's head is there, also while a handler waits for a slow body: let that have a time limit of its own. Who queues is served in the order of coming. Clones, and the services of one layer, count
 /// together. A request that need not queue allocates nothing.
 ///
 /// ```
@@ -93,9 +93,17 @@ impl ShedLayer {
     pub fn shed(&self) -> u64 {
         self.gate.shed.get()
     }
+}
 
-    fn observe(&self) {
-        observe::under_way(self.in_flight(), self.waiting());
+/// A request's permit to be under way.
+struct Permit {
+    _permit: OwnedSemaphorePermit,
+    _present: Present,
+}
+
+impl Permit {
+    fn of(permit: OwnedSemaphorePermit) -> Self {
+        Self { _permit: permit, _present: Present::in_flight() }
     }
 }
 
@@ -144,24 +152,32 @@ where
         let gate = &self.layer.gate;
         let layer = self.layer.clone();
         if let Ok(permit) = Arc::clone(&gate.permits).try_acquire_owned() {
-            layer.observe();
-            return ShedFuture { stage: Stage::Serving { future: self.inner.call(request), permit: Some(permit) }, layer };
+            let permit = Some(Permit::of(permit));
+            return ShedFuture { stage: Stage::Serving { future: self.inner.call(request), permit }, layer };
         }
         let grpc = is_grpc(request.headers());
         // It is not called now: this lets go of what it may hold since it was ready, such as a permit.
         self.inner = self.inner.clone();
         let Some(place) = gate.queue.enter() else { return ShedFuture { stage: Stage::Shed { grpc }, layer } };
         gate.queued.add(1);
-        layer.observe();
         let permit = Box::pin(Arc::clone(&gate.permits).acquire_owned());
         let timer = tokio::time::sleep(layer.longest);
-        let held = Some((self.inner.clone(), request, place));
-        ShedFuture { stage: Stage::Queued { permit, timer, held, grpc }, layer }
+        let queued = Queued { permit, held: Some((self.inner.clone(), request)), grpc, _place: place, _present: Present::queued() };
+        ShedFuture { stage: Stage::Queued { queued, timer }, layer }
     }
 }
 
 /// Boxed, as it has no name; only who queues makes one.
-type Permit = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
+type NextPermit = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
+
+/// A request in the queue.
+struct Queued<S, B> {
+    permit: NextPermit,
+    held: Option<(S, Request<B>)>,
+    grpc: bool,
+    _place: Place,
+    _present: Present,
+}
 
 pin_project! {
     /// The answer to a request: the service's, or 503. Dropped in the queue, it leaves its place.
@@ -178,9 +194,9 @@ pin_project! {
 pin_project! {
     #[project = StageProjection]
     enum Stage<S, F, B> {
-        Queued { permit: Permit, #[pin] timer: Sleep, held: Option<(S, Request<B>, Place)>, grpc: bool },
-        Admitted { held: Option<(S, Request<B>, OwnedSemaphorePermit)> },
-        Serving { #[pin] future: F, permit: Option<OwnedSemaphorePermit> },
+        Queued { queued: Queued<S, B>, #[pin] timer: Sleep },
+        Admitted { held: Option<(S, Request<B>, Permit)> },
+        Serving { #[pin] future: F, permit: Option<Permit> },
         Shed { grpc: bool },
     }
 }
@@ -195,15 +211,15 @@ where
         let mut this = self.project();
         loop {
             let next = match this.stage.as_mut().project() {
-                StageProjection::Queued { permit, timer, held, grpc } => match permit.as_mut().poll(context) {
+                StageProjection::Queued { queued, timer } => match queued.permit.as_mut().poll(context) {
                     Poll::Ready(Ok(permit)) => {
-                        let (service, request, _place) = held.take().expect("polled after it was done");
-                        Stage::Admitted { held: Some((service, request, permit)) }
+                        let (service, request) = queued.held.take().expect("polled after it was done");
+                        Stage::Admitted { held: Some((service, request, Permit::of(permit))) }
                     }
-                    Poll::Ready(Err(_)) => Stage::Shed { grpc: *grpc },
+                    Poll::Ready(Err(_)) => Stage::Shed { grpc: queued.grpc },
                     Poll::Pending => {
                         ready!(timer.poll(context));
-                        Stage::Shed { grpc: *grpc }
+                        Stage::Shed { grpc: queued.grpc }
                     }
                 },
                 StageProjection::Admitted { held } => {
@@ -215,7 +231,6 @@ where
                 StageProjection::Serving { future, permit } => {
                     let response = ready!(future.poll(context));
                     drop(permit.take());
-                    this.layer.observe();
                     return Poll::Ready(response.map(|response| response.map(ResponseBody::service)));
                 }
                 StageProjection::Shed { grpc } => {
