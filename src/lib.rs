@@ -102,7 +102,7 @@ pub use wait::TokioSleep;
 pub use wait::{Acquire, MaxWait, Reservation, Sleep, Waiters};
 
 // The documents' own link targets are files; these come first, and so are the ones used here.
-#[doc = "[benchmarks]: crate::benchmarks\n[the table's protocol]: crate::table_protocol\n\n"]
+#[doc = "[benchmarks]: crate::benchmarks\n[the table's protocol]: crate::table_protocol\n[waiting]: crate::waiting\n\n"]
 #[doc = include_str!("../docs/design.md")]
 pub mod design {}
 
