@@ -159,7 +159,8 @@ impl<C: Clock> TokenBucket for Bucket<C> {
 impl<C: Clock> Sealed for Bucket<C> {
     fn look(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
         let (word, terms) = self.account.read();
-        word.look(terms.ticks, Call { act, n, elapsed: elapsed(now, self.origin) })
+        let (ask, answer) = word.look(terms.ticks, Call { act, n, elapsed: elapsed(now, self.origin) });
+        ask.result(answer)
     }
 
     #[inline]

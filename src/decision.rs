@@ -145,7 +145,11 @@ impl Level {
     /// How long until no more is owed than `tokens` leave of the burst. `None`: never, the burst has not so many.
     const fn wait_for(&self, tokens: u64) -> Option<Duration> {
         match self.ticks.cost(tokens) {
-            Some(cost) => Some(self.wait((self.debt + cost).saturating_sub(self.ticks.span()))),
+            Some(cost) => {
+                let missing = (self.debt + cost).saturating_sub(self.ticks.span());
+                // Past all that is counted, nothing is refilled.
+                Some(if self.ticks.is_counted(self.elapsed, missing) { self.wait(missing) } else { Duration::MAX })
+            }
             None => None,
         }
     }

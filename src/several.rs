@@ -55,7 +55,7 @@ impl core::error::Error for DeniedBy {
 ///
 /// The buckets may be of different kinds, limiters and keys, and count different things. If one denies, none is charged: all but the first are looked at
 /// before, which writes nothing. Should another thread take the tokens between the look and the charge, what was charged is given back exactly; for that moment
-/// others find it taken. A denial found by looking counts in no limiter's [`Stats`](crate::Stats). Reads each bucket's clock once. Lock-free, and does not allocate.
+/// others find it taken. The same happens where one bucket is named twice and has too few for both. A denial found by looking counts in no limiter's [`Stats`](crate::Stats). Reads each bucket's clock once. Lock-free, and does not allocate.
 ///
 /// # Errors
 /// [`DeniedBy`]: which one, and the longest wait of all.

@@ -459,8 +459,25 @@ impl Table {
         let _ = self.taken.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| Some(taken.saturating_sub(1)));
     }
 
+    /// What [`check`](Self::check) would answer. Writes nothing.
+    pub(crate) fn look_at(&self, key: Key, call: Call, ledger: impl Ledger) -> (Ask, Answer) {
+        let (state, found) = self.state(key, call.elapsed, &ledger);
+        let (ask, answer) = Word::live(state.tat).look(state.ticks, call);
+        // A call that is denied anyway, or changes nothing, needs no room.
+        let makes_one = !found && answer.denied.is_none() && call.n > 0 && call.act != Act::GiveBack;
+        match self.no_room(key, call.elapsed).filter(|_| makes_one) {
+            Some(full_at) => (ask, Answer::denied(state.ticks.at(full_at).saturating_sub(ask.now), Reason::NoRoom)),
+            None => (ask, answer),
+        }
+    }
+
     /// The state of a key's bucket, or of the one it would be given; that is as if never used, if it is full.
     pub(crate) fn peek(&self, key: Key, elapsed: u64, ledger: impl Ledger) -> State {
+        self.state(key, elapsed, &ledger).0
+    }
+
+    /// The same, and whether there is such a bucket.
+    fn state(&self, key: Key, elapsed: u64, ledger: &impl Ledger) -> (State, bool) {
         loop {
             let look = || {
                 let mut moving = None;
@@ -473,10 +490,10 @@ impl Table {
             };
             // Twice: it may have moved from where it was looked for last to where it was looked for first.
             let (plan, tat) = look().or_else(look).unzip();
-            let plan = plan.unwrap_or_else(|| self.plan_of(key, &ledger));
+            let plan = plan.unwrap_or_else(|| self.plan_of(key, ledger));
             if let Some(terms) = self.plans.read(plan) {
                 let fresh = || self.fresh(&terms.ticks).tat().filter(|&tat| tat > terms.ticks.at(elapsed));
-                return State { ticks: terms.ticks, label: terms.label, tat: tat.or_else(fresh).unwrap_or(0) };
+                return (State { ticks: terms.ticks, label: terms.label, tat: tat.or_else(fresh).unwrap_or(0) }, tat.is_some());
             }
         }
     }

@@ -148,6 +148,11 @@ impl Ticks {
         self.span.saturating_sub(debt) / self.unit
     }
 
+    /// Whether the count gets so many ticks further than it is at `elapsed`.
+    pub(crate) const fn is_counted(&self, elapsed: u64, ticks: u64) -> bool {
+        ticks == 0 || ticks <= self.last() - self.at(elapsed)
+    }
+
     /// Tokens, rounded up, that a debt of so many ticks is.
     pub(crate) const fn owed(&self, debt: u64) -> u64 {
         debt.div_ceil(self.unit)

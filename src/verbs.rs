@@ -19,12 +19,12 @@ macro_rules! verbs {
     ($handle:ty) => {
         /// Books `n` tokens at once, which are due after a wait of at most `max_wait`, or says why not.
         ///
-        /// They are charged now: whoever books later is due later, so the bucket is a queue, first come, first served, without a list or a
-        /// lock. Nothing is booked that would be due later than `max_wait` allows: that is answered at once. A reservation that is
+        /// They are charged now: whoever books later is due no earlier, so the bucket is a queue, first come, first served, without a list or a
+        /// lock. (Only after someone has given up, or a quota was raised, newcomers may be due before those who were told their wait earlier.) Nothing is booked that would be due later than `max_wait` allows: that is answered at once. A reservation that is
         /// dropped before it is due gives its tokens back. Reads the clock once; does not allocate.
         ///
         /// Of the tokens that are *due* within `[s, t]` there are at most `burst + rate * (t - s)`, and as many more as others gave back after the first of them was booked and
-        /// before the last was: see [the proof, and what it leaves open](crate::waiting).
+        /// before the last was; a wait is rounded up to a nanosecond, and `t - s` counts up to that much longer. See [the proof, and what it leaves open](crate::waiting).
         ///
         /// # Errors
         /// [`Denied`] when the wait would be longer, or `n` is more than the burst, or too many wait. Nothing is charged then.
@@ -51,11 +51,15 @@ macro_rules! verbs {
         /// Waits for `n` tokens on Tokio's timer, at most `max_wait`. Feature `tokio`; the future is to be polled within a Tokio runtime whose time
         /// is enabled.
         ///
-        /// Fair in the order in which futures are first polled. Each reads the clock once and sleeps once: nobody polls the bucket. A future that is
-        /// dropped gives back what it booked. A wait that would be longer than `max_wait` is denied at once, without waiting.
+        /// Fair in the order in which futures are first polled, as [`reserve`](Self::reserve) is. Each reads the clock once and sleeps once: nobody polls the bucket. A future that is
+        /// dropped gives back what it booked. A wait that would be longer than `max_wait` is denied at once, without waiting. The wait is real time,
+        /// whatever the bucket's clock.
         ///
         /// # Errors
         /// As [`reserve`](Self::reserve).
+        ///
+        /// # Panics
+        /// When it has to wait outside of such a runtime.
         ///
         /// ```
         /// use std::time::Duration;

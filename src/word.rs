@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use crate::decision::{Act, Allowed, Answer, Ask, Call, Denied, Reason};
+use crate::decision::{Act, Answer, Ask, Call, Reason};
 use crate::sync::{AtomicU64, MOVE_BITS, Ordering};
 use crate::ticks::{MAX_TICKS, Ticks};
 
@@ -154,9 +154,9 @@ impl Word {
     }
 
     /// What a call would be told.
-    pub(crate) const fn look(self, ticks: Ticks, call: Call) -> Result<Allowed, Denied> {
+    pub(crate) const fn look(self, ticks: Ticks, call: Call) -> (Ask, Answer) {
         let ask = Ask::new(ticks, call);
-        ask.result(self.decide(&ask).answer())
+        (ask, self.decide(&ask).answer())
     }
 
     /// The decision on tokens that were used, or not used.

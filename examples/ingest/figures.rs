@@ -4,7 +4,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
-use tollgate::http::ShedLayer;
 use tollgate::{Limiter, Stats};
 
 /// The version of the format, as Prometheus wants it named.
@@ -30,11 +29,11 @@ pub(crate) fn describe() {
 }
 
 /// All figures as they stand now.
-pub(crate) fn render(handle: &PrometheusHandle, shed: &ShedLayer, limiters: [(&'static str, &Limiter); 2]) -> impl IntoResponse + use<> {
+pub(crate) fn render(handle: &PrometheusHandle, limiters: [(&'static str, &Limiter); 2]) -> impl IntoResponse + use<> {
     // There from the start, so that the first one is seen as an increase.
     gauge!("tollgate_in_flight").increment(0.0);
     gauge!("tollgate_queued").increment(0.0);
-    counter!("tollgate_shed_total").absolute(shed.shed());
+    counter!("tollgate_shed_total").increment(0);
     for (policy, limiter) in limiters {
         let Stats { live, in_debt, capacity, memory, evicted_full, evicted_in_debt, .. } = limiter.stats();
         gauge!("tollgate_keys", "policy" => policy).set(live as f64);

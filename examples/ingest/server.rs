@@ -120,10 +120,7 @@ fn routes(limits: Limits, shed: ShedLayer, client: ClientIp, figures: Prometheus
     let by_tenant = Policy::new("tenant", tenants, Header(TENANT)).missing_key(MissingKey::Reject(StatusCode::BAD_REQUEST));
     let by_tenant = RateLimitLayer::new(by_tenant).fields(Fields::default().on_allowed());
 
-    let figures = {
-        let shed = shed.clone();
-        move || async move { figures::render(&figures, &shed, [("address", &limits.addresses), ("tenant", &limits.tenants)]) }
-    };
+    let figures = move || async move { figures::render(&figures, [("address", &limits.addresses), ("tenant", &limits.tenants)]) };
     figures::describe();
     // The last layer is the outermost: what is too much for the service costs it nothing more.
     let limited = Router::new().route("/ingest", post(ingest).layer(by_tenant)).layer(by_address).layer(shed);

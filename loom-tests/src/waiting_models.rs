@@ -75,7 +75,8 @@ impl TokenBucket for Limit {
 impl Sealed for Limit {
     fn look(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
         let (word, terms) = self.account.read();
-        word.look(terms.ticks, Call { act, n, elapsed: now.as_nanos() })
+        let (ask, answer) = word.look(terms.ticks, Call { act, n, elapsed: now.as_nanos() });
+        ask.result(answer)
     }
 
     fn act(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {

@@ -1,14 +1,15 @@
 //! What a client is told that is not served.
 
 use core::fmt::Write;
+use core::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Response, StatusCode};
 
 use super::fields::{add_missing, retry_after};
 
@@ -22,7 +23,22 @@ pub struct Rejection<'a> {
     /// Those that denied.
     violated: &'a [&'a str],
     retry_after: Option<Duration>,
+    asked: Asked,
+}
+
+/// What the answer depends on in the request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// It is a call of gRPC.
     grpc: bool,
+    /// It is a `HEAD`, and its answer has no content.
+    head: bool,
+}
+
+impl Asked {
+    pub(super) fn by(method: &Method, headers: &HeaderMap) -> Self {
+        Self { grpc: is_grpc(headers), head: method == Method::HEAD }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,13 +49,13 @@ pub(super) enum Kind {
 }
 
 impl<'a> Rejection<'a> {
-    pub(super) const fn new(kind: Kind, violated: &'a [&'a str], retry_after: Option<Duration>, grpc: bool) -> Self {
-        Self { kind, violated, retry_after, grpc }
+    pub(super) const fn new(kind: Kind, violated: &'a [&'a str], retry_after: Option<Duration>, asked: Asked) -> Self {
+        Self { kind, violated, retry_after, asked }
     }
 
     /// Whether the request is a call of gRPC, which expects its answer in trailers.
     pub const fn is_grpc(&self) -> bool {
-        self.grpc
+        self.asked.grpc
     }
 
     /// 429 over a quota; 503 when shed, or when a limiter has no room for another key; or as [`MissingKey::Reject`](super::MissingKey::Reject) says.
@@ -61,11 +77,11 @@ impl<'a> Rejection<'a> {
         self.retry_after
     }
 
-    const fn title(&self) -> &'static str {
+    const fn summary(&self) -> &'static str {
         match self.kind {
-            Kind::OverQuota => "The request quota is spent",
-            Kind::NoKey(_) => "The request does not say whose it is",
-            Kind::Overloaded => "The server is overloaded",
+            Kind::OverQuota => "the request quota is spent",
+            Kind::NoKey(_) => "the request does not say whose it is",
+            Kind::Overloaded => "the server is overloaded",
         }
     }
 
@@ -73,8 +89,10 @@ impl<'a> Rejection<'a> {
         match (self.kind, self.retry_after) {
             (Kind::OverQuota, Some(_)) => "retry when Retry-After has passed",
             (Kind::OverQuota, None) => "the request asks for more than the limit ever allows: no wait helps",
-            (Kind::NoKey(_), _) => "a key is required that limits can be counted by",
-            (Kind::Overloaded, _) => "it has more requests or clients than it can do with; this says nothing about the client's own quota",
+            (Kind::NoKey(_), _) => "the request has no key that limits could be counted by",
+            (Kind::Overloaded, _) => {
+                "the server has more requests or clients than it can do with; this says nothing about the client's own quota"
+            }
         }
     }
 
@@ -82,13 +100,16 @@ impl<'a> Rejection<'a> {
     pub(super) fn response(&self, answer: Option<&Answer>) -> Response<Bytes> {
         let mut response = match answer {
             Some(answer) => answer(self),
-            None if self.grpc => self.grpc(),
+            None if self.asked.grpc => self.grpc(),
             None => self.problem(),
         };
         let mut fields = HeaderMap::new();
         retry_after(&mut fields, self.retry_after);
-        if self.kind == Kind::OverQuota {
+        if self.status() == StatusCode::TOO_MANY_REQUESTS {
             fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        if self.asked.head {
+            fields.insert(CONTENT_LENGTH, HeaderValue::from(mem::take(response.body_mut()).len()));
         }
         add_missing(response.headers_mut(), fields);
         response
@@ -97,10 +118,14 @@ impl<'a> Rejection<'a> {
     /// The answer as a problem document (RFC 9457).
     fn problem(&self) -> Response<Bytes> {
         let mut body = String::from("{");
-        if self.kind == Kind::OverQuota {
+        let title = if self.kind == Kind::OverQuota {
             body.push_str(r#""type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#);
-        }
-        _ = write!(body, r#""title":"{}","status":{},"detail":"{}""#, self.title(), self.status().as_u16(), self.detail());
+            "Request quota exceeded"
+        } else {
+            // A problem without a type is titled as its status is (RFC 9457, section 4.2.1).
+            self.status().canonical_reason().unwrap_or("Rejected")
+        };
+        _ = write!(body, r#""title":"{title}","status":{},"detail":"{}""#, self.status().as_u16(), self.detail());
         if self.kind == Kind::OverQuota {
             // Names are printable ASCII.
             let names: Vec<_> =
@@ -128,9 +153,9 @@ impl<'a> Rejection<'a> {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         headers.insert(HeaderName::from_static("grpc-status"), HeaderValue::from(code));
-        headers.insert(HeaderName::from_static("grpc-message"), HeaderValue::from_static(self.title()));
+        headers.insert(HeaderName::from_static("grpc-message"), HeaderValue::from_static(self.summary()));
         if let Some(wait) = self.retry_after {
-            let details = STANDARD_NO_PAD.encode(status_details(code, self.title(), wait));
+            let details = STANDARD_NO_PAD.encode(status_details(code, self.summary(), wait));
             if let Ok(details) = HeaderValue::from_str(&details) {
                 headers.insert(HeaderName::from_static("grpc-status-details-bin"), details);
             }
@@ -140,9 +165,10 @@ impl<'a> Rejection<'a> {
 }
 
 /// Whether a request is a call of gRPC: `application/grpc`, or with a suffix such as `+proto`; but not `application/grpc-web`, which is answered otherwise.
-pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
-    let rest = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().strip_prefix(b"application/grpc"));
-    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
+fn is_grpc(headers: &HeaderMap) -> bool {
+    const TYPE: &[u8] = b"application/grpc";
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().split_at_checked(TYPE.len()));
+    value.is_some_and(|(start, rest)| start.eq_ignore_ascii_case(TYPE) && matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
 }
 
 /// A `google.rpc.Status` with one detail, a `google.rpc.RetryInfo`, in protobuf's wire format.

@@ -9,6 +9,15 @@ use super::head::Head;
 use super::key::KeyExtractor;
 
 /// The address at the other end of the connection, for servers to attach to each request's extensions.
+///
+/// ```
+/// use tollgate::http::{ClientIp, Head, PeerAddr};
+///
+/// let address = std::net::SocketAddr::from(([192, 0, 2, 1], 4711));   // what `accept` returned
+/// let mut request = http::Request::new(());
+/// request.extensions_mut().insert(PeerAddr(address));
+/// assert_eq!(ClientIp::peer().address(&Head::of(&request)), Some(address.ip()));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerAddr(pub SocketAddr);
 

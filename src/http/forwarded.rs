@@ -30,10 +30,9 @@ impl ForwardedHeader {
     }
 
     fn address(self, entry: &[u8]) -> Option<IpAddr> {
-        let entry = str::from_utf8(entry).ok()?.trim();
         match self {
-            Self::XForwardedFor => node(entry),
-            Self::Forwarded => FromTheRight { rest: Some(entry.as_bytes()), quotes: true }.of(b';').find_map(forwarded_for),
+            Self::XForwardedFor => node(str::from_utf8(entry).ok()?.trim()),
+            Self::Forwarded => FromTheRight { rest: Some(entry), quotes: true }.of(b';').find_map(forwarded_for),
         }
     }
 }
@@ -86,8 +85,9 @@ fn forwarded_for(pair: &[u8]) -> Option<IpAddr> {
     node(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value))
 }
 
-/// An address, with or without a port, an IPv6 one with or without brackets.
+/// An address, with or without a port (which may be hidden behind a name with an underscore), an IPv6 one with or without brackets.
 fn node(text: &str) -> Option<IpAddr> {
+    let text = text.rsplit_once(":_").map_or(text, |(address, _)| address);
     let bare = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
     text.parse().ok().or_else(|| text.parse().ok().map(|node: SocketAddr| node.ip())).or_else(bare)
 }
@@ -123,6 +123,7 @@ mod tests {
 
     #[test]
     fn forwarded_elements_have_pairs_and_quotes() {
+        assert_eq!(entries(ForwardedHeader::Forwarded, &[r#"for="192.0.2.43:_http";host="caf\xe9""#]), ["192.0.2.43"]);
         let line = r#"for=192.0.2.60;proto=http;by=203.0.113.43, For="[2001:db8:cafe::17]:4711", proto=https;for="192.0.2.1:80";ext="a,b;for=6.6.6.6""#;
         assert_eq!(entries(ForwardedHeader::Forwarded, &[line]), ["192.0.2.1", "2001:db8:cafe::17", "192.0.2.60"]);
         assert_eq!(entries(ForwardedHeader::Forwarded, &["for=unknown", "for=_x", "by=1.2.3.4", ""]), ["-"; 4]);

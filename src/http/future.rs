@@ -39,9 +39,9 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
         Self { stage: Stage::Serving { future }, fields }
     }
 
-    pub(super) fn wait(booked: Booked, service: S, request: Request<B>, fields: Option<Box<HeaderMap>>) -> Self {
+    pub(super) fn wait(booked: Booked, service: S, request: Request<B>) -> Self {
         let timer = Box::pin(tokio::time::sleep(booked.wait));
-        Self { stage: Stage::Waiting { timer, held: Some(Box::new((booked, service, request))) }, fields }
+        Self { stage: Stage::Waiting { timer, held: Some(Box::new((booked, service, request))) }, fields: None }
     }
 
     pub(super) fn reject(response: Box<Response<Bytes>>) -> Self {
@@ -64,7 +64,7 @@ where
                     let (_, service, _) = &mut **held.as_mut().expect("polled after it was done");
                     ready!(service.poll_ready(context))?;
                     let (booked, mut service, request) = *held.take().expect("it was there");
-                    booked.keep();
+                    *this.fields = booked.keep();
                     service.call(request)
                 }
                 StageProjection::Serving { future } => {

@@ -38,7 +38,7 @@ where
     }
 }
 
-/// A header field's value is the key, as `str`: an API key, a tenant. Only where something in front of the server vouches for it; otherwise whoever sends the
+/// A header field's value is the key, as `str`: an API key, a tenant. None, if there are several such fields, of which a client may have sent one. Only where something in front of the server vouches for it; otherwise whoever sends the
 /// request chooses whom to be.
 #[derive(Clone, Debug)]
 pub struct Header(pub HeaderName);
@@ -47,7 +47,9 @@ impl KeyExtractor for Header {
     type Key<'a> = &'a str;
 
     fn key<'a>(&self, head: &Head<'a>) -> Option<&'a str> {
-        head.headers.get(&self.0)?.to_str().ok().filter(|value| !value.is_empty())
+        let mut values = head.headers.get_all(&self.0).iter();
+        let (value, None) = (values.next()?, values.next()) else { return None };
+        value.to_str().ok().filter(|value| !value.is_empty())
     }
 }
 

@@ -30,7 +30,7 @@ impl RateLimitLayer {
         Self { rules: Arc::new(Rules::new(policy)) }
     }
 
-    /// One policy more: a request is charged under all that apply to it, or under none.
+    /// One policy more: a request is charged under all that apply to it, or under none. Each has a limiter of its own.
     ///
     /// # Panics
     /// If it is the ninth.
@@ -41,7 +41,7 @@ impl RateLimitLayer {
     }
 
     /// Lets requests wait, up to a bound, and rejects only those that would wait longer. They wait in the order in which they came. A client that goes
-    /// away meanwhile gives its place and its tokens back.
+    /// away meanwhile gives its place and its tokens back, as soon as the server drops the request. Needs Tokio's timer.
     #[must_use]
     pub fn wait(self, max_wait: impl Into<MaxWait>) -> Self {
         let max_wait = max_wait.into();
@@ -54,8 +54,8 @@ impl RateLimitLayer {
         self.with(|rules| rules.skip = Some(Arc::new(skip)))
     }
 
-    /// Only reports: requests are counted, and those that would be rejected or would wait pass, uncharged where they would be rejected. For `metrics`
-    /// and `tracing` to tell what the policies would do.
+    /// Only reports: those that would be rejected pass, uncharged, and those that would wait pass at once, charged. For `metrics` and `tracing` to tell
+    /// what the policies would do.
     #[must_use]
     pub fn dry_run(self, dry_run: bool) -> Self {
         self.with(|rules| rules.dry_run = dry_run)

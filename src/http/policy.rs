@@ -80,8 +80,17 @@ impl Policy {
     }
 
     /// What becomes of a request without a key; [`MissingKey::CountTogether`] if not called.
+    ///
+    /// # Panics
+    /// If it is to be rejected with a status that is no error: 4xx and 5xx are.
     #[must_use]
     pub fn missing_key(self, missing: MissingKey) -> Self {
+        if let MissingKey::Reject(status) = missing {
+            assert!(
+                status.is_client_error() || status.is_server_error(),
+                "{status} is no status to reject a request with: 4xx and 5xx are"
+            );
+        }
         Self { missing, ..self }
     }
 

@@ -1,5 +1,6 @@
 //! What becomes of a request.
 
+use core::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use bytes::Bytes;
 use http::header::HeaderMap;
 use http::{Response, StatusCode};
 
-use super::answer::{Answer, Kind, Rejection, is_grpc};
+use super::answer::{Answer, Asked, Kind, Rejection};
 use super::fields::{Fields, Standing, add_missing};
 use super::head::{Head, OfHead};
 use super::observe::Outcome;
@@ -38,7 +39,7 @@ pub(super) enum Verdict {
     /// It is served, and the answer bears these fields.
     Serve(Option<Box<HeaderMap>>),
     /// It is served when these tokens are due.
-    Wait(Box<Booked>, Option<Box<HeaderMap>>),
+    Wait(Box<Booked>),
     Reject(Box<Response<Bytes>>),
 }
 
@@ -87,30 +88,33 @@ impl Rules {
         }
         let mut charges = Charges::NONE;
         if let Err((policy, status)) = self.find(head, &mut charges) {
-            return Verdict::Reject(self.reject(&Rejection::new(Kind::NoKey(status), &[policy.name()], None, is_grpc(head.headers)), &[]));
+            policy.decided(self.rejected());
+            if self.dry_run {
+                return Verdict::Serve(None);
+            }
+            return Verdict::Reject(self.reject(&Rejection::new(Kind::NoKey(status), &[policy.name()], None, asked(head)), &[]));
         }
         let mut answers = [None; MOST_POLICIES];
-        // Who only reports lets nobody wait.
-        let max_wait = self.max_wait.as_ref().filter(|_| !self.dry_run);
-        let place = max_wait.and_then(MaxWait::waiters).map(Waiters::enter);
-        let act = match max_wait {
+        let place = self.max_wait.as_ref().and_then(MaxWait::waiters).map(Waiters::enter);
+        let act = match &self.max_wait {
             Some(max_wait) if !matches!(place, Some(None)) => Act::Book { within: max_wait.nanos() },
             _ => Act::Take,
         };
         if let Some(by) = self.act(act, &charges, &mut answers) {
             return self.denied(head, by, &charges, &mut answers);
         }
-        let fields = self.fields.are_on_allowed().then(|| Box::new(self.fields.of(&self.standings(&charges, &answers))));
-        // What is taken at once has no wait, and none to be computed.
-        let wait = if act == Act::Take { Duration::ZERO } else { longest_wait(&charges, &answers) };
-        let outcome = if wait.is_zero() { Outcome::Allowed } else { Outcome::Waited(wait) };
-        for charge in charges.iter() {
-            self.policies[charge.policy].decided(outcome);
+        let mut longest = Duration::ZERO;
+        for (charge, answer) in charges.iter().zip(answers.iter().flatten()) {
+            // What is taken at once has no wait to be computed, and a look books nothing.
+            let wait =
+                if act == Act::Take || charge.n == 0 { Duration::ZERO } else { answer.map_or(Duration::ZERO, |allowed| allowed.wait()) };
+            self.policies[charge.policy].decided(if wait.is_zero() { Outcome::Allowed } else { Outcome::Waited(wait) });
+            longest = longest.max(wait);
         }
-        if wait.is_zero() {
-            return Verdict::Serve(fields);
+        if longest.is_zero() || self.dry_run {
+            return Verdict::Serve(self.fields_on_allowed(&charges, &answers));
         }
-        Verdict::Wait(Box::new(Booked { rules: Arc::clone(self), charges, wait, _place: place.flatten() }), fields)
+        Verdict::Wait(Box::new(Booked { rules: Arc::clone(self), charges, wait: longest, _place: place.flatten() }))
     }
 
     /// What the policies make of a request.
@@ -119,12 +123,7 @@ impl Rules {
             match policy.find(head) {
                 Found::DoesNotApply => {}
                 Found::Charge { key, n } => charges.push(Charge { policy: number, key, n, now: policy.bucket(key).now() }),
-                Found::Reject(status) => {
-                    policy.decided(if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected });
-                    if !self.dry_run {
-                        return Err((policy, status));
-                    }
-                }
+                Found::Reject(status) => return Err((policy, status)),
             }
         }
         Ok(())
@@ -137,11 +136,10 @@ impl Rules {
     }
 
     fn denied(&self, head: &Head<'_>, by: DeniedBy, charges: &Charges, answers: &mut Answers) -> Verdict {
-        let outcome = if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected };
         for (charge, answer) in charges.iter().zip(answers.iter_mut().flatten()) {
             let policy = &self.policies[charge.policy];
             if answer.is_err() {
-                policy.decided(outcome);
+                policy.decided(self.rejected());
             } else {
                 // It allowed the request, but was not charged: what it has left is what it had.
                 *answer = policy.bucket(charge.key).look(Act::Take, 0, charge.now);
@@ -152,9 +150,20 @@ impl Rules {
         }
         let standings = self.standings(charges, answers);
         let violated: Vec<_> = standings.iter().filter(|standing| standing.answer.is_err()).map(|standing| standing.name).collect();
-        // No room for another key is not the client's doing.
-        let kind = if by.denied().reason() == Reason::NoRoom { Kind::Overloaded } else { Kind::OverQuota };
-        Verdict::Reject(self.reject(&Rejection::new(kind, &violated, by.retry_after(), is_grpc(head.headers)), &standings))
+        Verdict::Reject(if by.denied().reason() == Reason::NoRoom {
+            // That is not the client's doing, and what is owed in its place is another's.
+            self.reject(&Rejection::new(Kind::Overloaded, &violated, by.retry_after(), asked(head)), &[])
+        } else {
+            self.reject(&Rejection::new(Kind::OverQuota, &violated, by.retry_after(), asked(head)), &standings)
+        })
+    }
+
+    const fn rejected(&self) -> Outcome {
+        if self.dry_run { Outcome::WouldReject } else { Outcome::Rejected }
+    }
+
+    fn fields_on_allowed(&self, charges: &Charges, answers: &Answers) -> Option<Box<HeaderMap>> {
+        self.fields.are_on_allowed().then(|| Box::new(self.fields.of(&self.standings(charges, answers))))
     }
 
     fn reject(&self, rejection: &Rejection<'_>, standings: &[Standing<'_>]) -> Box<Response<Bytes>> {
@@ -169,10 +178,8 @@ impl Rules {
     }
 }
 
-fn longest_wait(charges: &Charges, answers: &Answers) -> Duration {
-    // A look books nothing.
-    let waits = charges.iter().zip(answers.iter().flatten()).filter(|(charge, _)| charge.n > 0);
-    waits.filter_map(|(_, answer)| answer.ok()).map(|allowed| allowed.wait()).max().unwrap_or_default()
+fn asked(head: &Head<'_>) -> Asked {
+    Asked::by(head.method, head.headers)
 }
 
 /// Tokens that are booked, and come back if this is dropped.
@@ -185,9 +192,19 @@ pub(super) struct Booked {
 }
 
 impl Booked {
-    /// They are used.
-    pub(super) fn keep(mut self) {
-        self.charges = Charges::NONE;
+    /// They are used, and the answer bears these fields.
+    pub(super) fn keep(mut self) -> Option<Box<HeaderMap>> {
+        let charges = mem::replace(&mut self.charges, Charges::NONE);
+        if !self.rules.fields.are_on_allowed() {
+            return None;
+        }
+        // As it stands now: the wait has passed.
+        let mut answers = [None; MOST_POLICIES];
+        for (charge, answer) in charges.iter().zip(&mut answers) {
+            let bucket = self.rules.policies[charge.policy].bucket(charge.key);
+            *answer = Some(bucket.look(Act::Take, 0, bucket.now()));
+        }
+        self.rules.fields_on_allowed(&charges, &answers)
     }
 }
 

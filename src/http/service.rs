@@ -45,9 +45,9 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         match self.rules.decide(&Head::of(&request)) {
             Verdict::Serve(fields) => ResponseFuture::serve(self.inner.call(request), fields),
-            Verdict::Wait(booked, fields) => {
+            Verdict::Wait(booked) => {
                 self.let_go();
-                ResponseFuture::wait(*booked, self.inner.clone(), request, fields)
+                ResponseFuture::wait(*booked, self.inner.clone(), request)
             }
             Verdict::Reject(response) => {
                 self.let_go();

@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::answer::{Answer, Kind, Rejection, is_grpc};
+use super::answer::{Answer, Asked, Kind, Rejection};
 use super::body::ResponseBody;
 use super::observe::{self, Present};
 use crate::register::Register;
@@ -56,7 +56,7 @@ impl ShedLayer {
         Self { gate: Arc::new(Gate::new(most, 0)), longest: Duration::ZERO, retry_after: None, answer: None }
     }
 
-    /// Lets so many more wait, each so long at most. Counts anew: call it before the layer is used or cloned.
+    /// Lets so many more wait, each so long at most, by Tokio's timer. Counts anew: call it before the layer is used or cloned.
     #[must_use]
     pub fn queue(self, depth: usize, longest: Duration) -> Self {
         Self { gate: Arc::new(Gate::new(self.gate.most, depth)), longest, ..self }
@@ -155,14 +155,14 @@ where
             let permit = Some(Permit::of(permit));
             return ShedFuture { stage: Stage::Serving { future: self.inner.call(request), permit }, layer };
         }
-        let grpc = is_grpc(request.headers());
+        let asked = Asked::by(request.method(), request.headers());
         // It is not called now: this lets go of what it may hold since it was ready, such as a permit.
         self.inner = self.inner.clone();
-        let Some(place) = gate.queue.enter() else { return ShedFuture { stage: Stage::Shed { grpc }, layer } };
+        let Some(place) = gate.queue.enter() else { return ShedFuture { stage: Stage::Shed { asked }, layer } };
         gate.queued.add(1);
         let permit = Box::pin(Arc::clone(&gate.permits).acquire_owned());
         let timer = tokio::time::sleep(layer.longest);
-        let queued = Queued { permit, held: Some((self.inner.clone(), request)), grpc, _place: place, _present: Present::queued() };
+        let queued = Queued { permit, held: Some((self.inner.clone(), request)), asked, _place: place, _present: Present::queued() };
         ShedFuture { stage: Stage::Queued { queued, timer }, layer }
     }
 }
@@ -174,7 +174,7 @@ type NextPermit = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, Acqui
 struct Queued<S, B> {
     permit: NextPermit,
     held: Option<(S, Request<B>)>,
-    grpc: bool,
+    asked: Asked,
     _place: Place,
     _present: Present,
 }
@@ -197,7 +197,7 @@ pin_project! {
         Queued { queued: Queued<S, B>, #[pin] timer: Sleep },
         Admitted { held: Option<(S, Request<B>, Permit)> },
         Serving { #[pin] future: F, permit: Option<Permit> },
-        Shed { grpc: bool },
+        Shed { asked: Asked },
     }
 }
 
@@ -216,10 +216,10 @@ where
                         let (service, request) = queued.held.take().expect("polled after it was done");
                         Stage::Admitted { held: Some((service, request, Permit::of(permit))) }
                     }
-                    Poll::Ready(Err(_)) => Stage::Shed { grpc: queued.grpc },
+                    Poll::Ready(Err(_)) => Stage::Shed { asked: queued.asked },
                     Poll::Pending => {
                         ready!(timer.poll(context));
-                        Stage::Shed { grpc: queued.grpc }
+                        Stage::Shed { asked: queued.asked }
                     }
                 },
                 StageProjection::Admitted { held } => {
@@ -233,11 +233,11 @@ where
                     drop(permit.take());
                     return Poll::Ready(response.map(|response| response.map(ResponseBody::service)));
                 }
-                StageProjection::Shed { grpc } => {
+                StageProjection::Shed { asked } => {
                     this.layer.gate.shed.add(1);
                     observe::shed();
                     let ShedLayer { retry_after, answer, .. } = &*this.layer;
-                    let rejection = Rejection::new(Kind::Overloaded, &[], *retry_after, *grpc);
+                    let rejection = Rejection::new(Kind::Overloaded, &[], *retry_after, *asked);
                     return Poll::Ready(Ok(rejection.response(answer.as_ref()).map(ResponseBody::rejection)));
                 }
             };

@@ -10,7 +10,6 @@ use crate::decision::{Act, Allowed, Call, Denied, Peek};
 use crate::quota::Quota;
 use crate::table::Key;
 use crate::token_bucket::{Sealed, TokenBucket};
-use crate::word::Word;
 
 /// The bucket of a key: see [`Limiter::bucket`].
 ///
@@ -125,11 +124,9 @@ where
 {
     fn look(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
         let call = Call { act, n, elapsed: elapsed(now, self.limiter.origin) };
-        if let Some((ask, answer)) = self.limiter.table.look_first(self.key, call) {
-            return ask.result(answer);
-        }
-        let state = self.limiter.table.peek(self.key, call.elapsed, &self.limiter.books);
-        Word::live(state.tat).look(state.ticks, call)
+        let Limiter { table, books, .. } = &*self.limiter;
+        let (ask, answer) = table.look_first(self.key, call).unwrap_or_else(|| table.look_at(self.key, call, books));
+        ask.result(answer)
     }
 
     #[inline]

@@ -110,6 +110,23 @@ impl Table {
         Place::NoRoom { debt: 0 }
     }
 
+    /// Whether a new key would be denied for want of room, and if so, in how many nanoseconds after the origin a bucket in the way is full. Reserves nothing;
+    /// moves nothing, and so hopes where one bucket might make room for another.
+    pub(super) fn no_room(&self, key: Key, elapsed: u64) -> Option<u64> {
+        if self.overflow != Overflow::DenyNew || self.taken() < self.max_keys {
+            return None;
+        }
+        let view = self.view(key);
+        let (mut idle, mut owing) = (None, None);
+        for &line in view.now() {
+            let survey = self.survey(line, elapsed);
+            idle = least([idle, survey.idle]);
+            owing = least([owing, survey.owing]);
+        }
+        let seat = if idle.is_none() && self.free_slot(&view).is_some() { self.look_around(&view, elapsed, owing) } else { idle.or(owing) };
+        seat.filter(|seat| seat.full_for(elapsed).is_none()).map(|seat| seat.full_at)
+    }
+
     /// A free slot in a key's lines: in the first, if it has one.
     fn free_slot(&self, view: &View) -> Option<(Slot<'_>, Held)> {
         view.now().iter().find_map(|&line| self.free_slot_in(line, view.turn))

@@ -17,7 +17,7 @@ pin_project! {
     /// Books when it is first polled, sleeps once, and is done when the timer is: one reading of the clock and at most one timer for each. Dropped
     /// before it is done, it gives back what it booked, due or not.
     ///
-    /// `Send`, if bucket and timer are.
+    /// `Send`, if bucket, sleeper and timer are.
     ///
     /// # Panics
     /// If polled after it is done.

@@ -9,7 +9,7 @@ use crate::token_bucket::TokenBucket;
 
 /// Tokens that are charged already, and due after a wait: see [`Bucket::reserve`](crate::Bucket::reserve).
 ///
-/// Whoever booked later is due later. Wait until it is due, then use the tokens and drop it, or [`keep`](Self::keep) it, which needs no look at the
+/// Wait until it is due, then use the tokens and drop it, or [`keep`](Self::keep) it, which needs no look at the
 /// clock. Dropped before it is due, or [cancelled](Self::cancel) at any time, it gives back what it took.
 ///
 /// # What is given back
@@ -65,7 +65,7 @@ impl<B: TokenBucket> Reservation<B> {
         self.n
     }
 
-    /// The bucket's state as it was after the booking. Nothing remains while anyone waits.
+    /// The bucket's state as it was after the booking.
     pub const fn allowed(&self) -> Allowed {
         self.allowed
     }

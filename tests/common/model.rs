@@ -116,6 +116,8 @@ impl Model {
         }
         let retry = match (answer.retry_after, &wait) {
             (Some(0), _) if answer.allowed => true,
+            // Past all that is counted, which is twenty years at least, nothing is refilled.
+            (Some(after), Some(wait)) if after == Duration::MAX.as_nanos() => nanos(now) + wait >= nanos(20 * 366 * 86_400 * 1_000_000_000),
             (Some(after), Some(wait)) => after > 0 && self.is_near(now, after, wait),
             (after, wait) => after.is_none() && wait.is_none(),
         };

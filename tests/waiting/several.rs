@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Bucket, BuildError, Denied, Limiter, Limits, ManualClock, Overflow, Quota, Reason, TokenBucket, check_all};
+use tollgate::{Bucket, BuildError, Clock, Denied, Limiter, Limits, ManualClock, Overflow, Quota, Reason, TokenBucket, check_all};
 
 use crate::both::on_both;
 use crate::hash::Seeded;
@@ -70,7 +70,7 @@ fn a_wait_without_an_end_is_longer_than_the_longest() {
     let by = check_all([(&stopped, 1), (&still, 1), (&small, 2)]).expect_err("all deny");
     assert_eq!((by.index(), by.retry_after()), (2, None));
     let by = check_all([(&stopped, 1), (&still, 1)]).expect_err("both deny");
-    assert_eq!((by.index(), by.retry_after()), (1, Some(Duration::MAX)));
+    assert_eq!((by.index(), by.retry_after()), (0, Some(Duration::MAX)), "both wait for ever");
     assert!(small.peek().is_full());
 }
 
@@ -213,4 +213,27 @@ fn limits_are_built_alike() {
     assert_eq!(builder.max_keys(0).try_build().map(|_| ()).expect_err("no keys"), BuildError::ZeroKeys);
     assert!(format!("{limits:?}").starts_with("[Limiter { default_quota: Quota(100/s burst 1)"), "{limits:?}");
     assert!(Limits::new([QUOTA]).check(&7).is_ok());
+}
+
+#[test]
+fn a_limiter_without_room_is_foreseen() {
+    let clock = ManualClock::new();
+    let builder = || Limiter::builder(Quota::per_hour(10)).clock(clock.clone());
+    let full = builder().max_keys(8).overflow(Overflow::DenyNew).build();
+    for key in 0..200 {
+        _ = full.check(&key);
+    }
+    assert_eq!(full.len(), 8);
+    let first = builder().max_keys(1).build();
+    assert!(first.check_n("victim", 10).is_ok());
+    for _ in 0..100 {
+        let by = check_all([(&first.bucket("new"), 1), (&full.bucket("new"), 1)]).expect_err("no room for another key");
+        assert_eq!((by.index(), by.denied().reason()), (1, Reason::NoRoom));
+        assert_eq!(by.retry_after(), full.check("new").expect_err("no room").retry_after());
+    }
+    assert_eq!((first.peek("victim").remaining(), first.stats().evicted_in_debt, first.stats().allowed), (0, 0, 1));
+    // A look at nothing, and what is denied anyway, need no room.
+    assert!(full.bucket("new").look_at(0, clock.now()).is_ok());
+    let denied = full.bucket("new").look_at(11, clock.now()).expect_err("more than the burst");
+    assert_eq!(denied.reason(), Reason::OverBurst);
 }

@@ -42,7 +42,7 @@ async fn a_spent_quota_is_resource_exhausted_with_retry_info() {
     for (wait, after) in [(30_000_000_000, 0), (28_765_432_109, 1_234_567_891), (200, 29_999_999_800), (1, 29_999_999_999_u64)] {
         clock.set(Duration::from_nanos(after));
         let status = unary(&mut client, CALL, "1").await.expect_err("over quota");
-        assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, "The request quota is spent"));
+        assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, "the request quota is spent"));
         let details = status.get_error_details();
         let retry = details.retry_info().expect("it is told when");
         assert_eq!(retry.retry_delay, Some(Duration::from_nanos(wait)));

@@ -50,12 +50,12 @@ async fn a_request_over_its_quota_is_told_when_to_come_again() {
         ];
         assert_eq!(answer.fields(), expected);
         if answer.is_grpc() {
-            assert_eq!((answer.text(), answer.field("grpc-message")), ("", Some("The request quota is spent")));
+            assert_eq!((answer.text(), answer.field("grpc-message")), ("", Some("the request quota is spent")));
         } else {
             assert_eq!(answer.field("content-type"), Some("application/problem+json"));
             let problem = json!({
                 "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
-                "title": "The request quota is spent",
+                "title": "Request quota exceeded",
                 "status": 429,
                 "detail": "retry when Retry-After has passed",
                 "violated-policies": ["default"],
@@ -283,9 +283,9 @@ async fn a_request_without_a_key_is_treated_as_stated() {
         assert_eq!((answer.outcome(), answer.fields()), (Outcome::NoKey, vec![]));
         if !answer.is_grpc() {
             let problem = json!({
-                "title": "The request does not say whose it is",
+                "title": "Unauthorized",
                 "status": 401,
-                "detail": "a key is required that limits can be counted by",
+                "detail": "the request has no key that limits could be counted by",
             });
             assert_eq!((answer.field("content-type"), answer.json()), (Some("application/problem+json"), problem));
         }

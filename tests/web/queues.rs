@@ -44,9 +44,9 @@ async fn beyond_the_queue_the_answer_is_503() {
         } else {
             assert_eq!(answer.field("content-type"), Some("application/problem+json"));
             let problem = json!({
-                "title": "The server is overloaded",
+                "title": "Service Unavailable",
                 "status": 503,
-                "detail": "it has more requests or clients than it can do with; this says nothing about the client's own quota",
+                "detail": "the server has more requests or clients than it can do with; this says nothing about the client's own quota",
             });
             assert_eq!(answer.json(), problem);
         }
