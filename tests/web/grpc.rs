@@ -79,7 +79,7 @@ async fn an_overloaded_server_is_unavailable() {
         until("one is under way", || server.app.served() == 1).await;
         let mut client = client(&server).await;
         let status = unary(&mut client, CALL, "1").await.expect_err("overloaded");
-        assert_eq!((status.code(), status.message()), (Code::Unavailable, "The server is overloaded"));
+        assert_eq!((status.code(), status.message()), (Code::Unavailable, "the server is overloaded"));
         assert_eq!(status.get_details_retry_info().and_then(|info| info.retry_delay), retry_after);
         server.app.let_pass(1);
         assert!(slow.await.expect("no panic").is_served());

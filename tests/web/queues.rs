@@ -40,7 +40,7 @@ async fn beyond_the_queue_the_answer_is_503() {
         assert_eq!(answer.outcome(), Outcome::Overloaded);
         assert_eq!(answer.fields(), [("retry-after", "2")]);
         if answer.is_grpc() {
-            assert_eq!(answer.field("grpc-message"), Some("The server is overloaded"));
+            assert_eq!(answer.field("grpc-message"), Some("the server is overloaded"));
         } else {
             assert_eq!(answer.field("content-type"), Some("application/problem+json"));
             let problem = json!({
