@@ -97,7 +97,8 @@ impl Account {
     /// Decides, and changes the word. Lock-free: an exchange is lost only to another thread's success.
     ///
     /// A denial writes nothing.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "see `Bucket::decide`")]
+    #[inline(always)]
     pub(crate) fn decide(&self, call: Call) -> (Ask, Answer) {
         // Acquire: the terms are those of this word, or of a later change. Partner: the exchange in `change`, whose release sequence the
         // exchange below goes on.

@@ -90,7 +90,14 @@ impl<C: Clock> Bucket<C> {
     /// As for [`check_n`](Self::check_n).
     #[inline]
     pub fn check_at(&self, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        self.act(Act::Take, n, now)
+        self.decide(Act::Take, n, now)
+    }
+
+    #[expect(clippy::inline_always, reason = "what a call does is known where it is made, and then costs nothing to be told apart")]
+    #[inline(always)]
+    fn decide(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
+        let (ask, answer) = self.account.decide(Call { act, n, elapsed: elapsed(now, self.origin) });
+        ask.result(answer)
     }
 
     /// The bucket's state now. Charges nothing.
@@ -163,10 +170,8 @@ impl<C: Clock> Sealed for Bucket<C> {
         ask.result(answer)
     }
 
-    #[inline]
     fn act(&self, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        let (ask, answer) = self.account.decide(Call { act, n, elapsed: elapsed(now, self.origin) });
-        ask.result(answer)
+        self.decide(act, n, now)
     }
 }
 
