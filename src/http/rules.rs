@@ -86,13 +86,42 @@ impl Rules {
         if self.skip.as_ref().is_some_and(|skip| skip(head)) {
             return Verdict::Serve(None);
         }
+        match &*self.policies {
+            [policy] if self.max_wait.is_none() && !self.fields.are_on_allowed() => self.decide_by_one(policy, head),
+            _ => self.decide_by_all(head),
+        }
+    }
+
+    /// What most layers come to, and most requests: one policy, and nothing to be laid out if it allows.
+    fn decide_by_one(&self, policy: &Policy, head: &Head<'_>) -> Verdict {
+        let (key, n) = match policy.find(head) {
+            Found::DoesNotApply => return Verdict::Serve(None),
+            Found::Reject(status) => return self.without_key(head, policy, status),
+            Found::Charge { key, n } => (key, n),
+        };
+        let bucket = policy.bucket(key);
+        let now = bucket.now();
+        match bucket.act(Act::Take, n, now) {
+            Ok(_) => {
+                policy.decided(Outcome::Allowed);
+                Verdict::Serve(None)
+            }
+            Err(denied) => self.denied_by_one(head, Charge { policy: 0, key, n, now }, denied),
+        }
+    }
+
+    #[cold]
+    fn denied_by_one(&self, head: &Head<'_>, charge: Charge, denied: Denied) -> Verdict {
+        let (mut charges, mut answers) = (Charges::NONE, [None; MOST_POLICIES]);
+        charges.push(charge);
+        answers[0] = Some(Err(denied));
+        self.denied(head, denied, &charges, &mut answers)
+    }
+
+    fn decide_by_all(self: &Arc<Self>, head: &Head<'_>) -> Verdict {
         let mut charges = Charges::NONE;
         if let Err((policy, status)) = self.find(head, &mut charges) {
-            policy.decided(self.rejected());
-            if self.dry_run {
-                return Verdict::Serve(None);
-            }
-            return Verdict::Reject(self.reject(&Rejection::new(Kind::NoKey(status), &[policy.name()], None, asked(head)), &[]));
+            return self.without_key(head, policy, status);
         }
         let mut answers = [None; MOST_POLICIES];
         let place = self.max_wait.as_ref().and_then(MaxWait::waiters).map(Waiters::enter);
@@ -101,7 +130,7 @@ impl Rules {
             _ => Act::Take,
         };
         if let Some(by) = self.act(act, &charges, &mut answers) {
-            return self.denied(head, by, &charges, &mut answers);
+            return self.denied(head, by.denied(), &charges, &mut answers);
         }
         let mut longest = Duration::ZERO;
         for (charge, answer) in charges.iter().zip(answers.iter().flatten()) {
@@ -129,13 +158,22 @@ impl Rules {
         Ok(())
     }
 
+    /// What becomes of a request that a policy wants to have a key.
+    fn without_key(&self, head: &Head<'_>, policy: &Policy, status: StatusCode) -> Verdict {
+        policy.decided(self.rejected());
+        if self.dry_run {
+            return Verdict::Serve(None);
+        }
+        Verdict::Reject(self.reject(&Rejection::new(Kind::NoKey(status), &[policy.name()], None, asked(head)), &[]))
+    }
+
     /// Charges all, or none.
     fn act(&self, act: Act, charges: &Charges, answers: &mut Answers) -> Option<DeniedBy> {
         let limits = charges.iter().map(|charge| (self.policies[charge.policy].bucket(charge.key), charge.n, charge.now));
         act_on_all(act, limits, &mut answers[..charges.count])
     }
 
-    fn denied(&self, head: &Head<'_>, by: DeniedBy, charges: &Charges, answers: &mut Answers) -> Verdict {
+    fn denied(&self, head: &Head<'_>, denied: Denied, charges: &Charges, answers: &mut Answers) -> Verdict {
         for (charge, answer) in charges.iter().zip(answers.iter_mut().flatten()) {
             let policy = &self.policies[charge.policy];
             if answer.is_err() {
@@ -150,11 +188,11 @@ impl Rules {
         }
         let standings = self.standings(charges, answers);
         let violated: Vec<_> = standings.iter().filter(|standing| standing.answer.is_err()).map(|standing| standing.name).collect();
-        Verdict::Reject(if by.denied().reason() == Reason::NoRoom {
+        Verdict::Reject(if denied.reason() == Reason::NoRoom {
             // That is not the client's doing, and what is owed in its place is another's.
-            self.reject(&Rejection::new(Kind::Overloaded, &violated, by.retry_after(), asked(head)), &[])
+            self.reject(&Rejection::new(Kind::Overloaded, &violated, denied.retry_after(), asked(head)), &[])
         } else {
-            self.reject(&Rejection::new(Kind::OverQuota, &violated, by.retry_after(), asked(head)), &standings)
+            self.reject(&Rejection::new(Kind::OverQuota, &violated, denied.retry_after(), asked(head)), &standings)
         })
     }
 
