@@ -1,7 +1,7 @@
 //! The web layer: rate limits and load shedding for any tower service, such as a server of axum, hyper or tonic.
 //!
-//! [`RateLimitLayer`] holds requests to policies: a limiter, whose request it is, and what it costs. Over its quota, a request is answered with 429, or waits
-//! first. [`ShedLayer`] apart from that answers with 503 when more requests are under way than the server wants.
+//! [`RateLimitLayer`] holds requests to policies: a limiter, whose request it is, and what it costs. Over its quota, a request is answered
+//! with 429, or waits first. [`ShedLayer`] apart from that answers with 503 when more requests are under way than the server wants.
 
 mod answer;
 mod body;

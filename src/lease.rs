@@ -12,12 +12,14 @@ use crate::token_bucket::TokenBucket;
 /// takes a batch from the bucket, or what there is.
 ///
 /// # What lies unused
-/// At most one batch in each handle, less one token. It is charged already: what is *taken* keeps the promise as it is. What is *used* within `[s, t]`
-/// can be more by what lay in the handles at `s`; and other threads are denied tokens that lie in a handle. So let the batches of all handles together be a small part
-/// of the burst, and let a handle [rest](Self::rest) when its thread has nothing to do. A dropped handle rests too.
+/// At most one batch in each handle, less one token. It is charged already: what is *taken* keeps the promise as it is. What is *used*
+/// within `[s, t]` can be more by what lay in the handles at `s`; and other threads are denied tokens that lie in a handle. So let the
+/// batches of all handles together be a small part of the burst, and let a handle [rest](Self::rest) when its thread has nothing to do. A
+/// dropped handle rests too.
 ///
-/// While the bucket has less than a batch, a check costs about twice a check of the bucket (`cargo bench --bench lease`). A limiter's [`Stats`](crate::Stats) count a handle's visits to the bucket,
-/// not its checks. A denial speaks of the tokens that were missing in the handle.
+/// While the bucket has less than a batch, a check costs about twice a check of the bucket (`cargo bench --bench lease`). A limiter's
+/// [`Stats`](crate::Stats) count a handle's visits to the bucket, not its checks. A denial speaks of the tokens that were missing in the
+/// handle.
 pub struct Lease<B: TokenBucket> {
     bucket: B,
     batch: u64,

@@ -41,8 +41,8 @@ impl<B: TokenBucket> Receipt<B> {
         self.allowed
     }
 
-    /// Settles the estimate: `used` tokens are charged in all. What was used beyond it is charged, below zero if need be, and later calls wait for
-    /// it; what was not used is given back, as far as the bucket still owes so much. Reads the clock once.
+    /// Settles the estimate: `used` tokens are charged in all. What was used beyond it is charged, below zero if need be, and later calls
+    /// wait for it; what was not used is given back, as far as the bucket still owes so much. Reads the clock once.
     ///
     /// # Errors
     /// Only where a limiter has no room for the key ([`Reason::NoRoom`](crate::Reason::NoRoom)): then the estimate alone was charged.

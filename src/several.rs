@@ -53,9 +53,11 @@ impl core::error::Error for DeniedBy {
 
 /// Takes so many tokens from each of several buckets, or from none.
 ///
-/// The buckets may be of different kinds, limiters and keys, and count different things. If one denies, none is charged: all but the first are looked at
-/// before, which writes nothing. Should another thread take the tokens between the look and the charge, what was charged is given back exactly; for that moment
-/// others find it taken. The same happens where one bucket is named twice and has too few for both. A denial found by looking counts in no limiter's [`Stats`](crate::Stats). Reads each bucket's clock once. Lock-free, and does not allocate.
+/// The buckets may be of different kinds, limiters and keys, and count different things. If one denies, none is charged: all but the first
+/// are looked at before, which writes nothing. Should another thread take the tokens between the look and the charge, what was charged is
+/// given back exactly; for that moment others find it taken. The same happens where one bucket is named twice and has too few for both. A
+/// denial found by looking counts in no limiter's [`Stats`](crate::Stats). Reads each bucket's clock once. Lock-free, and does not
+/// allocate.
 ///
 /// # Errors
 /// [`DeniedBy`]: which one, and the longest wait of all.
@@ -84,8 +86,8 @@ pub(crate) fn check_each<const N: usize>(limits: [(&dyn TokenBucket, u64, Instan
     }
 }
 
-/// Takes or books so many tokens from each of several buckets, or from none. Leaves each one's answer, as many as there are limits, and says which
-/// denied.
+/// Takes or books so many tokens from each of several buckets, or from none. Leaves each one's answer, as many as there are limits, and
+/// says which denied.
 pub(crate) fn act_on_all<B: TokenBucket>(
     act: Act,
     limits: impl Iterator<Item = (B, u64, Instant)> + Clone,

@@ -19,12 +19,14 @@ macro_rules! verbs {
     ($handle:ty) => {
         /// Books `n` tokens at once, which are due after a wait of at most `max_wait`, or says why not.
         ///
-        /// They are charged now: whoever books later is due no earlier, so the bucket is a queue, first come, first served, without a list or a
-        /// lock. (Only after someone has given up, or a quota was raised, newcomers may be due before those who were told their wait earlier.) Nothing is booked that would be due later than `max_wait` allows: that is answered at once. A reservation that is
+        /// They are charged now: whoever books later is due no earlier, so the bucket is a queue, first come, first served, without a list
+        /// or a lock. (Only after someone has given up, or a quota was raised, newcomers may be due before those who were told their wait
+        /// earlier.) Nothing is booked that would be due later than `max_wait` allows: that is answered at once. A reservation that is
         /// dropped before it is due gives its tokens back. Reads the clock once; does not allocate.
         ///
-        /// Of the tokens that are *due* within `[s, t]` there are at most `burst + rate * (t - s)`, and as many more as others gave back after the first of them was booked and
-        /// before the last was; a wait is rounded up to a nanosecond, and `t - s` counts up to that much longer. See [the proof, and what it leaves open](crate::waiting).
+        /// Of the tokens that are *due* within `[s, t]` there are at most `burst + rate * (t - s)`, and as many more as others gave back
+        /// after the first of them was booked and before the last was; a wait is rounded up to a nanosecond, and `t - s` counts up to that
+        /// much longer. See [the proof, and what it leaves open](crate::waiting).
         ///
         /// # Errors
         /// [`Denied`] when the wait would be longer, or `n` is more than the burst, or too many wait. Nothing is charged then.
@@ -48,12 +50,12 @@ macro_rules! verbs {
             Reservation::book(self, n, max_wait)
         }
 
-        /// Waits for `n` tokens on Tokio's timer, at most `max_wait`. Feature `tokio`; the future is to be polled within a Tokio runtime whose time
-        /// is enabled.
+        /// Waits for `n` tokens on Tokio's timer, at most `max_wait`. Feature `tokio`; the future is to be polled within a Tokio runtime
+        /// whose time is enabled.
         ///
-        /// Fair in the order in which futures are first polled, as [`reserve`](Self::reserve) is. Each reads the clock once and sleeps once: nobody polls the bucket. A future that is
-        /// dropped gives back what it booked. A wait that would be longer than `max_wait` is denied at once, without waiting. The wait is real time,
-        /// whatever the bucket's clock.
+        /// Fair in the order in which futures are first polled, as [`reserve`](Self::reserve) is. Each reads the clock once and sleeps
+        /// once: nobody polls the bucket. A future that is dropped gives back what it booked. A wait that would be longer than `max_wait`
+        /// is denied at once, without waiting. The wait is real time, whatever the bucket's clock.
         ///
         /// # Errors
         /// As [`reserve`](Self::reserve).
@@ -77,7 +79,8 @@ macro_rules! verbs {
             Acquire::new(self, n, max_wait, TokioSleep)
         }
 
-        /// Waits for `n` tokens on another runtime's timer: a [`Sleep`], or any function from a duration to a future. Otherwise as `acquire`.
+        /// Waits for `n` tokens on another runtime's timer: a [`Sleep`], or any function from a duration to a future. Otherwise as
+        /// `acquire`.
         ///
         /// # Errors
         /// As [`reserve`](Self::reserve).
@@ -97,8 +100,8 @@ macro_rules! verbs {
             Ok(reservation.keep())
         }
 
-        /// Takes `n` tokens as an estimate of what a call will have cost, or says why not. [`Receipt::settle`] charges or refunds the difference
-        /// afterwards, once.
+        /// Takes `n` tokens as an estimate of what a call will have cost, or says why not. [`Receipt::settle`] charges or refunds the
+        /// difference afterwards, once.
         ///
         /// # Errors
         /// [`Denied`] when fewer than `n` tokens are there, or `n` is more than the burst. Nothing is charged then.
@@ -116,8 +119,8 @@ macro_rules! verbs {
             Receipt::take(self, n)
         }
 
-        /// Charges `n` tokens that were used already, there or not: the level may fall below zero, and later calls wait for it. More than the burst is
-        /// fine; at most about what is refilled until the [horizon](crate::Clock) can be owed.
+        /// Charges `n` tokens that were used already, there or not: the level may fall below zero, and later calls wait for it. More than
+        /// the burst is fine; at most about what is refilled until the [horizon](crate::Clock) can be owed.
         ///
         /// # Errors
         /// Only where a limiter has no room for the key ([`Reason::NoRoom`](crate::Reason::NoRoom)). Nothing is charged then.
@@ -134,8 +137,8 @@ macro_rules! verbs {
             self.act(Act::Charge, n, TokenBucket::now(&self))
         }
 
-        /// A handle for one thread that takes `batch` tokens at a time, for a bucket that is hot on many cores: its checks mostly write nothing that
-        /// is shared. What lies unused in the handle is charged already; see [`Lease`] for what that means.
+        /// A handle for one thread that takes `batch` tokens at a time, for a bucket that is hot on many cores: its checks mostly write
+        /// nothing that is shared. What lies unused in the handle is charged already; see [`Lease`] for what that means.
         ///
         /// ```
         /// use tollgate::{Bucket, ManualClock, Quota};

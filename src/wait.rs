@@ -1,7 +1,7 @@
 //! Waiting for tokens: a booking in the bucket's one word, and a timer.
 //!
-//! A booking is a charge that the bucket cannot pay yet. Who books later is due later, so the word is the queue: first come, first served, without a
-//! list or a lock, and nobody looks again while waiting.
+//! A booking is a charge that the bucket cannot pay yet. Who books later is due later, so the word is the queue: first come, first served,
+//! without a list or a lock, and nobody looks again while waiting.
 
 mod acquire;
 mod reservation;

@@ -58,7 +58,8 @@ impl<'a> Rejection<'a> {
         self.asked.grpc
     }
 
-    /// 429 over a quota; 503 when shed, or when a limiter has no room for another key; or as [`MissingKey::Reject`](super::MissingKey::Reject) says.
+    /// 429 over a quota; 503 when shed, or when a limiter has no room for another key; or as
+    /// [`MissingKey::Reject`](super::MissingKey::Reject) says.
     pub const fn status(&self) -> StatusCode {
         match self.kind {
             Kind::OverQuota => StatusCode::TOO_MANY_REQUESTS,
@@ -139,7 +140,8 @@ impl<'a> Rejection<'a> {
         response
     }
 
-    /// The answer to a call of gRPC: a response of trailers alone, with `google.rpc.RetryInfo` in its details, which is what the client libraries read.
+    /// The answer to a call of gRPC: a response of trailers alone, with `google.rpc.RetryInfo` in its details, which is what the client
+    /// libraries read.
     fn grpc(&self) -> Response<Bytes> {
         // RESOURCE_EXHAUSTED, UNAVAILABLE; INVALID_ARGUMENT, PERMISSION_DENIED, UNAUTHENTICATED.
         let code = match self.kind {
@@ -164,7 +166,8 @@ impl<'a> Rejection<'a> {
     }
 }
 
-/// Whether a request is a call of gRPC: `application/grpc`, or with a suffix such as `+proto`; but not `application/grpc-web`, which is answered otherwise.
+/// Whether a request is a call of gRPC: `application/grpc`, or with a suffix such as `+proto`; but not `application/grpc-web`, which is
+/// answered otherwise.
 fn is_grpc(headers: &HeaderMap) -> bool {
     const TYPE: &[u8] = b"application/grpc";
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().split_at_checked(TYPE.len()));

@@ -24,13 +24,14 @@ pub struct PeerAddr(pub SocketAddr);
 /// The client's address, which is the key: an IPv4 address, or an IPv6 network of 64 bits, because a client owns at least that.
 ///
 /// By default that is the peer of the connection, the only thing that a client cannot choose: [`PeerAddr`], or with the feature `axum`
-/// axum's `ConnectInfo<SocketAddr>`, from the request's extensions. Behind proxies, say how many there are, or which; each of them adds what it saw at the right end
-/// of a header field, and what stands further left is the client's own text. Where there is no address at the place, the peer's is taken.
+/// axum's `ConnectInfo<SocketAddr>`, from the request's extensions. Behind proxies, say how many there are, or which; each of them adds
+/// what it saw at the right end of a header field, and what stands further left is the client's own text. Where there is no address at the
+/// place, the peer's is taken.
 ///
 /// An IPv4 address mapped into IPv6 is the IPv4 address.
 ///
-/// A server that attaches the peer's address otherwise says where, or every request is one [without a key](super::MissingKey): for tonic, that is
-/// `.peer_from(|head| head.extensions.get::<TcpConnectInfo>()?.remote_addr())`.
+/// A server that attaches the peer's address otherwise says where, or every request is one [without a key](super::MissingKey): for tonic,
+/// that is `.peer_from(|head| head.extensions.get::<TcpConnectInfo>()?.remote_addr())`.
 #[derive(Clone, Debug)]
 pub struct ClientIp {
     trusted: Trusted,

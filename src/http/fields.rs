@@ -14,8 +14,8 @@ pub enum Dialect {
     /// draft-ietf-httpapi-ratelimit-headers-10: `RateLimit-Policy: "day";q=100;w=86400` and `RateLimit: "day";r=50;t=30`.
     #[default]
     Draft10,
-    /// Draft 7, which knows one limit and no name: `RateLimit-Policy: 100;w=86400` and `RateLimit: limit=100, remaining=50, reset=30`. Here too, reset
-    /// is the time to additional quota.
+    /// Draft 7, which knows one limit and no name: `RateLimit-Policy: 100;w=86400` and `RateLimit: limit=100, remaining=50, reset=30`. Here
+    /// too, reset is the time to additional quota.
     Draft07,
 }
 
@@ -57,7 +57,8 @@ impl Fields {
         Self { dialect: Some(dialect), ..self }
     }
 
-    /// `X-RateLimit-Limit` (the burst), `X-RateLimit-Remaining` and `X-RateLimit-Reset`: of the limit that denied, or that has the least left.
+    /// `X-RateLimit-Limit` (the burst), `X-RateLimit-Remaining` and `X-RateLimit-Reset`: of the limit that denied, or that has the least
+    /// left.
     #[must_use]
     pub const fn customary(self, reset: Reset) -> Self {
         Self { customary: Some(reset), ..self }

@@ -6,7 +6,8 @@ use http::HeaderName;
 
 use super::head::Head;
 
-/// Says whose request it is: under which key of its limiter a policy counts it. Any function from a [`Head`] to an `Option` of something [`Hash`] is one.
+/// Says whose request it is: under which key of its limiter a policy counts it. Any function from a [`Head`] to an `Option` of something
+/// [`Hash`] is one.
 ///
 /// ```
 /// use tollgate::http::{Head, KeyExtractor};
@@ -21,8 +22,8 @@ pub trait KeyExtractor: Send + Sync {
     /// The key. A limiter knows it under the same hash wherever it comes from: `&str` as `str`.
     type Key<'a>: Hash;
 
-    /// The request's key, or none, and then the policy's [`MissingKey`](super::MissingKey) says what becomes of it. Is not to panic, whatever the request
-    /// says.
+    /// The request's key, or none, and then the policy's [`MissingKey`](super::MissingKey) says what becomes of it. Is not to panic,
+    /// whatever the request says.
     fn key<'a>(&self, head: &Head<'a>) -> Option<Self::Key<'a>>;
 }
 
@@ -38,8 +39,8 @@ where
     }
 }
 
-/// A header field's value is the key, as `str`: an API key, a tenant. None, if there are several such fields, of which a client may have sent one. Only where something in front of the server vouches for it; otherwise whoever sends the
-/// request chooses whom to be.
+/// A header field's value is the key, as `str`: an API key, a tenant. None, if there are several such fields, of which a client may have
+/// sent one. Only where something in front of the server vouches for it; otherwise whoever sends the request chooses whom to be.
 #[derive(Clone, Debug)]
 pub struct Header(pub HeaderName);
 

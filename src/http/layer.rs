@@ -40,8 +40,8 @@ impl RateLimitLayer {
         self.with(|rules| rules.policies.push(policy))
     }
 
-    /// Lets requests wait, up to a bound, and rejects only those that would wait longer. They wait in the order in which they came. A client that goes
-    /// away meanwhile gives its place and its tokens back, as soon as the server drops the request. Needs Tokio's timer.
+    /// Lets requests wait, up to a bound, and rejects only those that would wait longer. They wait in the order in which they came. A
+    /// client that goes away meanwhile gives its place and its tokens back, as soon as the server drops the request. Needs Tokio's timer.
     #[must_use]
     pub fn wait(self, max_wait: impl Into<MaxWait>) -> Self {
         let max_wait = max_wait.into();
@@ -54,8 +54,8 @@ impl RateLimitLayer {
         self.with(|rules| rules.skip = Some(Arc::new(skip)))
     }
 
-    /// Only reports: those that would be rejected pass, uncharged, and those that would wait pass at once, charged. For `metrics` and `tracing` to tell
-    /// what the policies would do.
+    /// Only reports: those that would be rejected pass, uncharged, and those that would wait pass at once, charged. For `metrics` and
+    /// `tracing` to tell what the policies would do.
     #[must_use]
     pub fn dry_run(self, dry_run: bool) -> Self {
         self.with(|rules| rules.dry_run = dry_run)
@@ -67,7 +67,8 @@ impl RateLimitLayer {
         self.with(|rules| rules.fields = fields)
     }
 
-    /// Makes the rejections, in place of a problem document (RFC 9457) or an answer of gRPC. The header fields are added, where they are not set.
+    /// Makes the rejections, in place of a problem document (RFC 9457) or an answer of gRPC. The header fields are added, where they are
+    /// not set.
     #[must_use]
     pub fn answer(self, answer: impl Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.answer = Some(Arc::new(answer)))

@@ -20,10 +20,12 @@ use super::observe::{self, Present};
 use crate::register::Register;
 use crate::wait::{Place, Waiters};
 
-/// Serves so many requests at a time, queues so many more for so long, and answers the others with 503: overload is another answer than a spent quota.
+/// Serves so many requests at a time, queues so many more for so long, and answers the others with 503: overload is another answer than a
+/// spent quota.
 ///
-/// A request is under way until its answer's head is there, also while a handler waits for a slow body: let that have a time limit of its own. Who queues is served in the order of coming. Clones, and the services of one layer, count
-/// together. A request that need not queue allocates nothing.
+/// A request is under way until its answer's head is there, also while a handler waits for a slow body: let that have a time limit of its
+/// own. Who queues is served in the order of coming. Clones, and the services of one layer, count together. A request that need not queue
+/// allocates nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,7 +64,8 @@ impl ShedLayer {
         Self { gate: Arc::new(Gate::new(self.gate.most, depth)), longest, ..self }
     }
 
-    /// What to tell those who are shed; nothing if not called. It says nothing that the server knows: choose about as long as overload lasts.
+    /// What to tell those who are shed; nothing if not called. It says nothing that the server knows: choose about as long as overload
+    /// lasts.
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }

@@ -21,7 +21,8 @@ pub struct KeyBucket<L> {
 }
 
 impl<C: Clock, S: BuildHasher> Limiter<C, S> {
-    /// The bucket of a key, for more than a check: to wait for it, to book or lease from it, to pay afterwards. Hashes the key once, and makes nothing.
+    /// The bucket of a key, for more than a check: to wait for it, to book or lease from it, to pay afterwards. Hashes the key once, and
+    /// makes nothing.
     ///
     /// ```
     /// use std::time::Duration;

@@ -14,8 +14,8 @@ use crate::token_bucket::TokenBucket;
 pin_project! {
     /// Waits for tokens: see [`Bucket::acquire`](crate::Bucket::acquire).
     ///
-    /// Books when it is first polled, sleeps once, and is done when the timer is: one reading of the clock and at most one timer for each. Dropped
-    /// before it is done, it gives back what it booked, due or not.
+    /// Books when it is first polled, sleeps once, and is done when the timer is: one reading of the clock and at most one timer for each.
+    /// Dropped before it is done, it gives back what it booked, due or not.
     ///
     /// `Send`, if bucket, sleeper and timer are.
     ///

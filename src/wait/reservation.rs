@@ -13,8 +13,9 @@ use crate::token_bucket::TokenBucket;
 /// clock. Dropped before it is due, or [cancelled](Self::cancel) at any time, it gives back what it took.
 ///
 /// # What is given back
-/// As many tokens as were booked, whatever was booked behind them, as far as the bucket still owes so much: it is lifted to full and no further. Who
-/// booked behind is due when told; who comes next is due the sooner. A change of quota in between gives back as many tokens of the new quota.
+/// As many tokens as were booked, whatever was booked behind them, as far as the bucket still owes so much: it is lifted to full and no
+/// further. Who booked behind is due when told; who comes next is due the sooner. A change of quota in between gives back as many tokens of
+/// the new quota.
 #[must_use = "dropped before it is due, a reservation gives its tokens back"]
 pub struct Reservation<B: TokenBucket> {
     /// Until nothing is to be given back any more.
@@ -28,7 +29,8 @@ pub struct Reservation<B: TokenBucket> {
 }
 
 impl<B: TokenBucket> Reservation<B> {
-    /// Books `n` tokens that are due within `max_wait`: see [`Bucket::reserve`](crate::Bucket::reserve). For a bucket by reference, or shared.
+    /// Books `n` tokens that are due within `max_wait`: see [`Bucket::reserve`](crate::Bucket::reserve). For a bucket by reference, or
+    /// shared.
     ///
     /// # Errors
     /// As there.

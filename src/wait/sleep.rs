@@ -1,14 +1,15 @@
 use std::time::Duration;
 
-/// A runtime's timer, for [`Bucket::acquire_with`](crate::Bucket::acquire_with). Any function from a duration to a future is one: `monoio::time::sleep`, say.
+/// A runtime's timer, for [`Bucket::acquire_with`](crate::Bucket::acquire_with). Any function from a duration to a future is one:
+/// `monoio::time::sleep`, say.
 ///
 /// Neither the timer nor the future that waits for it need be `Send`.
 pub trait Sleep {
     /// Is ready when the time has passed, and not before.
     type Timer: Future<Output = ()>;
 
-    /// Starts to sleep: from the call on, or from the timer's first poll, which follows at once. A few milliseconds more do no harm, but to the
-    /// sleeper.
+    /// Starts to sleep: from the call on, or from the timer's first poll, which follows at once. A few milliseconds more do no harm, but to
+    /// the sleeper.
     fn sleep(&self, time: Duration) -> Self::Timer;
 }
 

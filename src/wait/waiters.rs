@@ -61,8 +61,8 @@ impl From<&Self> for MaxWait {
 
 /// A bound on how many wait at a time: for one bucket, or for as many together as you like. Clones count together.
 ///
-/// A call counts from when it is decided, for that moment even if it need not wait, until it has waited or given up. Who finds as many there as may
-/// wait is admitted if no wait is needed, and else denied ([`Reason::TooManyWaiters`](crate::Reason::TooManyWaiters)).
+/// A call counts from when it is decided, for that moment even if it need not wait, until it has waited or given up. Who finds as many
+/// there as may wait is admitted if no wait is needed, and else denied ([`Reason::TooManyWaiters`](crate::Reason::TooManyWaiters)).
 #[derive(Clone, Debug)]
 pub struct Waiters {
     counter: Arc<Counter>,
