@@ -465,10 +465,10 @@ impl Table {
         let (ask, answer) = Word::live(state.tat).look(state.ticks, call);
         // A call that is denied anyway, or changes nothing, needs no room.
         let makes_one = !found && answer.denied.is_none() && call.n > 0 && call.act != Act::GiveBack;
-        match self.no_room(key, call.elapsed).filter(|_| makes_one) {
-            Some(full_at) => (ask, Answer::denied(state.ticks.at(full_at).saturating_sub(ask.now), Reason::NoRoom)),
-            None => (ask, answer),
+        if makes_one && let Some(full_at) = self.no_room(key, call.elapsed) {
+            return (ask, Answer::denied(state.ticks.at(full_at).saturating_sub(ask.now), Reason::NoRoom));
         }
+        (ask, answer)
     }
 
     /// The state of a key's bucket, or of the one it would be given; that is as if never used, if it is full.

@@ -110,8 +110,8 @@ impl Table {
         Place::NoRoom { debt: 0 }
     }
 
-    /// Whether a new key would be denied for want of room, and if so, in how many nanoseconds after the origin a bucket in the way is full. Reserves nothing;
-    /// moves nothing, and so hopes where one bucket might make room for another.
+    /// Whether a new key would be denied for want of room, and if so, how many nanoseconds after the origin a bucket in the way is full.
+    /// Reserves and moves nothing, and so hopes where one bucket might make room for another.
     pub(super) fn no_room(&self, key: Key, elapsed: u64) -> Option<u64> {
         if self.overflow != Overflow::DenyNew || self.taken() < self.max_keys {
             return None;

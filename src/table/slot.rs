@@ -120,9 +120,9 @@ impl<'a> Slot<'a> {
 
     /// What the slot holds: a word, and the tag it goes with.
     ///
-    /// Word, tag, word: where the word is the same before and after, the tag was its. A word comes twice in one slot only if a bucket leaves it, and comes back
-    /// owing what it owed to the tick; that both happens, and another bucket in between, while this thread stands still between two loads, is left to
-    /// chance.
+    /// Word, tag, word: where the word is the same before and after, the tag was its. A word is another tag's in between only if a bucket leaves
+    /// the slot, another one comes and leaves, and the first comes back owing what it owed to the tick, all while this thread stands still
+    /// between two loads: that is left to chance (docs/table-protocol.md).
     pub(super) fn content(self) -> Held {
         // Acquire: the tag read next is as new as the word, and a bucket found gone is found with the mark that was raised before it went.
         // Partners: `publish`, `take`.
