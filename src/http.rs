@@ -1,7 +1,8 @@
 //! The web layer: rate limits and load shedding for any tower service, such as a server of axum, hyper or tonic.
 //!
 //! [`RateLimitLayer`] holds requests to policies: a limiter, whose request it is, and what it costs. Over its quota, a request is answered
-//! with 429, or waits first. [`ShedLayer`] apart from that answers with 503 when more requests are under way than the server wants.
+//! with 429, or waits first. [`ShedLayer`] apart from that answers with 503 when more requests are under way than the server wants. Answers
+//! keep the service's type of body, which is to be `From<Bytes>`; for others there is [`AnyBodyLayer`].
 
 mod answer;
 mod body;
@@ -19,7 +20,7 @@ mod service;
 mod shed;
 
 pub use answer::Rejection;
-pub use body::ResponseBody;
+pub use body::{AnyBody, AnyBodyFuture, AnyBodyLayer, ResponseBody};
 pub use client::{ClientIp, PeerAddr};
 pub use fields::{Dialect, Fields, Reset};
 pub use forwarded::ForwardedHeader;

@@ -10,19 +10,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty};
-use tollgate::http::{Everyone, Fields, Head, Header, MissingKey, Policy, RateLimit, RateLimitLayer, Reset, ResponseBody, ShedLayer};
+use http_body::Body;
+use http_body_util::{BodyExt, Empty, Full};
+use tollgate::http::{AnyBodyLayer, Everyone, Fields, Head, Header, MissingKey, Policy, RateLimit, RateLimitLayer, Reset, ShedLayer};
 use tollgate::{Limiter, ManualClock, Overflow, Quota};
 use tower::{Layer, Service};
 
-type Answer = Response<ResponseBody<Empty<Bytes>>>;
+type Answer = Response<Full<Bytes>>;
 
 /// Answers 200 at once.
 #[derive(Clone, Copy, Debug)]
 struct Inner;
 
 impl Service<Request<()>> for Inner {
-    type Response = Response<Empty<Bytes>>;
+    type Response = Answer;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
 
@@ -31,7 +32,7 @@ impl Service<Request<()>> for Inner {
     }
 
     fn call(&mut self, _: Request<()>) -> Self::Future {
-        ready(Ok(Response::new(Empty::new())))
+        ready(Ok(Response::new(Full::default())))
     }
 }
 
@@ -189,4 +190,25 @@ fn of_several_fields_none_is_the_key() {
 fn a_request_is_rejected_with_an_error_or_not_at_all() {
     let (_, limits) = limiter(Quota::per_second(10));
     let _ = by_tenant(&limits).missing_key(MissingKey::Reject(StatusCode::CONTINUE));
+}
+
+#[test]
+fn a_body_that_no_bytes_make_is_wrapped_once_for_all_layers() {
+    run(async {
+        let (_, limits) = limiter(Quota::per_day(1));
+        let limit = RateLimitLayer::new(by_tenant(&limits));
+        let inner = tower::service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())));
+        let mut service = (ShedLayer::new(1), (limit, AnyBodyLayer)).layer(inner);
+        for status in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS] {
+            let Ok(answer) = service.call(get()).await;
+            assert_eq!(answer.status(), status);
+            let is_empty = status == StatusCode::OK;
+            assert_eq!(answer.body().is_end_stream(), is_empty);
+            assert_eq!(answer.body().size_hint().exact() == Some(0), is_empty);
+            let Ok(body) = answer.into_body().collect().await;
+            assert_eq!(body.to_bytes().is_empty(), is_empty);
+        }
+        let Ok(answer) = service.call(request(Method::HEAD, "text/plain")).await;
+        assert!(answer.status() == StatusCode::TOO_MANY_REQUESTS && answer.body().is_end_stream());
+    });
 }

@@ -8,7 +8,6 @@ use pin_project_lite::pin_project;
 use tokio::time::Sleep;
 use tower_service::Service;
 
-use super::body::ResponseBody;
 use super::fields::add_missing;
 use super::rules::Booked;
 
@@ -52,8 +51,9 @@ impl<S: Service<Request<B>>, B> ResponseFuture<S, B> {
 impl<S, B, R> Future for ResponseFuture<S, B>
 where
     S: Service<Request<B>, Response = Response<R>>,
+    R: From<Bytes>,
 {
-    type Output = Result<Response<ResponseBody<R>>, S::Error>;
+    type Output = Result<Response<R>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -72,11 +72,11 @@ where
                     if let Some(fields) = this.fields.take() {
                         add_missing(response.headers_mut(), *fields);
                     }
-                    return Poll::Ready(Ok(response.map(ResponseBody::service)));
+                    return Poll::Ready(Ok(response));
                 }
                 StageProjection::Rejected { response } => {
                     let response = response.take().expect("polled after it was done");
-                    return Poll::Ready(Ok(response.map(ResponseBody::rejection)));
+                    return Poll::Ready(Ok(response.map(R::from)));
                 }
             };
             this.stage.set(Stage::Serving { future });

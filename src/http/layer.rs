@@ -17,6 +17,10 @@ use crate::wait::MaxWait;
 ///
 /// Cloned, or applied to several routes, it goes on counting together: the limiters are shared.
 ///
+/// # Bodies
+/// Answers keep the service's type of body, and a rejection makes one from `Bytes`, as axum's `Body` and http-body-util's `Full` can be made.
+/// Where the service is tonic's, or has a `BoxBody`, put an [`AnyBodyLayer`](super::AnyBodyLayer) after this one.
+///
 /// # What it costs
 /// A request that is admitted at once allocates nothing, unless [`Fields::on_allowed`] is asked for. Nothing blocks.
 #[derive(Clone)]

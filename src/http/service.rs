@@ -2,10 +2,10 @@ use core::fmt;
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Request, Response};
 use tower_service::Service;
 
-use super::body::ResponseBody;
 use super::future::ResponseFuture;
 use super::head::Head;
 use super::rules::{Rules, Verdict};
@@ -33,8 +33,9 @@ impl<S: Clone> RateLimit<S> {
 impl<S, B, R> Service<Request<B>> for RateLimit<S>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
+    R: From<Bytes>,
 {
-    type Response = Response<ResponseBody<R>>;
+    type Response = Response<R>;
     type Error = S::Error;
     type Future = ResponseFuture<S, B>;
 

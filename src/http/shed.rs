@@ -15,7 +15,6 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::answer::{Answer, Asked, Kind, Rejection};
-use super::body::ResponseBody;
 use super::observe::{self, Present};
 use crate::register::Register;
 use crate::wait::{Place, Waiters};
@@ -25,7 +24,7 @@ use crate::wait::{Place, Waiters};
 ///
 /// A request is under way until its answer's head is there, also while a handler waits for a slow body: let that have a time limit of its
 /// own. Who queues is served in the order of coming. Clones, and the services of one layer, count together. A request that need not queue
-/// allocates nothing.
+/// allocates nothing. Of the service's bodies it asks what [`RateLimitLayer`](super::RateLimitLayer#bodies) does.
 ///
 /// ```
 /// use std::time::Duration;
@@ -142,8 +141,9 @@ pub struct Shed<S> {
 impl<S, B, R> Service<Request<B>> for Shed<S>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
+    R: From<Bytes>,
 {
-    type Response = Response<ResponseBody<R>>;
+    type Response = Response<R>;
     type Error = S::Error;
     type Future = ShedFuture<S, B>;
 
@@ -207,8 +207,9 @@ pin_project! {
 impl<S, B, R> Future for ShedFuture<S, B>
 where
     S: Service<Request<B>, Response = Response<R>>,
+    R: From<Bytes>,
 {
-    type Output = Result<Response<ResponseBody<R>>, S::Error>;
+    type Output = Result<Response<R>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -234,14 +235,14 @@ where
                 StageProjection::Serving { future, permit } => {
                     let response = ready!(future.poll(context));
                     drop(permit.take());
-                    return Poll::Ready(response.map(|response| response.map(ResponseBody::service)));
+                    return Poll::Ready(response);
                 }
                 StageProjection::Shed { asked } => {
                     this.layer.gate.shed.add(1);
                     observe::shed();
                     let ShedLayer { retry_after, answer, .. } = &*this.layer;
                     let rejection = Rejection::new(Kind::Overloaded, &[], *retry_after, *asked);
-                    return Poll::Ready(Ok(rejection.response(answer.as_ref()).map(ResponseBody::rejection)));
+                    return Poll::Ready(Ok(rejection.response(answer.as_ref()).map(R::from)));
                 }
             };
             this.stage.set(next);

@@ -8,8 +8,11 @@ use core::task::{Context, Poll, Waker};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderName, Request, Response, StatusCode};
-use tollgate::http::{ClientIp, Everyone, ForwardedHeader, Head, Header, KeyExtractor, PeerAddr, Policy, RateLimitLayer, ShedLayer};
+use tollgate::http::{
+    AnyBodyLayer, ClientIp, Everyone, ForwardedHeader, Head, Header, KeyExtractor, PeerAddr, Policy, RateLimitLayer, ShedLayer,
+};
 use tollgate::{Limiter, MaxWait, Quota, Waiters};
 use tower::{Layer, Service};
 
@@ -20,7 +23,7 @@ use super::{counted, warm_up, without_allocating};
 struct Inner;
 
 impl Service<Request<()>> for Inner {
-    type Response = Response<Request<()>>;
+    type Response = Response<Kept>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
 
@@ -29,7 +32,18 @@ impl Service<Request<()>> for Inner {
     }
 
     fn call(&mut self, request: Request<()>) -> Self::Future {
-        ready(Ok(Response::new(request)))
+        ready(Ok(Response::new(Kept { _request: Some(request) })))
+    }
+}
+
+/// A body that holds the request.
+struct Kept {
+    _request: Option<Request<()>>,
+}
+
+impl From<Bytes> for Kept {
+    fn from(_: Bytes) -> Self {
+        Self { _request: None }
     }
 }
 
@@ -111,7 +125,8 @@ fn no_request_that_need_not_queue_allocates() {
     let shed = ShedLayer::new(1).queue(1, Duration::from_secs(1));
     serves_without_allocating("shedding", shed.layer(Inner));
     let limit = RateLimitLayer::new(tenant());
-    serves_without_allocating("both", (shed.clone(), limit).layer(Inner));
+    serves_without_allocating("both", (shed.clone(), limit.clone()).layer(Inner));
+    serves_without_allocating("any body", (limit, AnyBodyLayer).layer(Inner));
     assert_eq!((shed.in_flight(), shed.queued(), shed.shed()), (0, 0, 0));
 }
 

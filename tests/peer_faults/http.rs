@@ -2,7 +2,7 @@
 
 use core::convert::Infallible;
 use core::future::{Ready, ready};
-use core::pin::{Pin, pin};
+use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use tollgate::http::{ClientIp, Everyone, Head, PeerAddr, Policy, RateLimit, RateLimitLayer, ResponseBody, ShedLayer};
+use http_body_util::Full;
+use tollgate::http::{ClientIp, Everyone, Head, PeerAddr, Policy, RateLimit, RateLimitLayer, ShedLayer};
 use tollgate::{Limiter, ManualClock, Quota};
 use tower::util::BoxCloneService;
 use tower::{Layer, Service};
@@ -30,7 +31,7 @@ fn limits(quota: Quota) -> (ManualClock, Limits) {
 struct Inner;
 
 impl Service<Request<()>> for Inner {
-    type Response = Response<NoBody>;
+    type Response = Response<Full<Bytes>>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
 
@@ -39,18 +40,7 @@ impl Service<Request<()>> for Inner {
     }
 
     fn call(&mut self, _: Request<()>) -> Self::Future {
-        ready(Ok(Response::new(NoBody)))
-    }
-}
-
-struct NoBody;
-
-impl Body for NoBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
-        Poll::Ready(None)
+        ready(Ok(Response::new(Full::default())))
     }
 }
 
@@ -70,9 +60,9 @@ fn from(peer: &str, lines: &[&str]) -> Request<()> {
     request.extension(PeerAddr(peer.parse::<SocketAddr>().expect("an address"))).body(()).expect("a request")
 }
 
-fn answer<S>(service: &mut S, request: Request<()>) -> Response<ResponseBody<NoBody>>
+fn answer<S>(service: &mut S, request: Request<()>) -> Response<Full<Bytes>>
 where
-    S: Service<Request<()>, Response = Response<ResponseBody<NoBody>>, Error = Infallible>,
+    S: Service<Request<()>, Response = Response<Full<Bytes>>, Error = Infallible>,
 {
     let mut context = Context::from_waker(Waker::noop());
     assert!(service.poll_ready(&mut context).is_ready());
@@ -97,7 +87,7 @@ fn is_served(service: &mut RateLimit<Inner>, request: Request<()>) -> bool {
 }
 
 /// The whole of a rejection's body.
-fn text(answer: Response<ResponseBody<NoBody>>) -> String {
+fn text(answer: Response<Full<Bytes>>) -> String {
     match pin!(answer.into_body()).poll_frame(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(Some(Ok(frame))) => String::from_utf8(frame.into_data().expect("data").to_vec()).expect("text"),
         other => panic!("{other:?}"),
@@ -235,7 +225,7 @@ fn clones_per_connection_and_layers_per_route_share_one_state() {
     assert_eq!(served, 10);
 
     let shed = ShedLayer::new(1);
-    let mut first = shed.layer(tower::service_fn(|_: Request<()>| core::future::pending::<Result<Response<NoBody>, Infallible>>()));
+    let mut first = shed.layer(tower::service_fn(|_: Request<()>| core::future::pending::<Result<Response<Full<Bytes>>, Infallible>>()));
     let under_way = first.call(request());
     assert_eq!(answer(&mut shed.clone().layer(Inner), request()).status(), StatusCode::SERVICE_UNAVAILABLE);
     drop(under_way);

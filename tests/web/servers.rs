@@ -12,7 +12,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tollgate::http::{ClientIp, Head, PeerAddr, Policy, RateLimitLayer, ShedLayer};
+use tollgate::http::{AnyBodyLayer, ClientIp, Head, PeerAddr, Policy, RateLimitLayer, ShedLayer};
 use tonic::transport::server::{TcpConnectInfo, TcpIncoming};
 use tower::{Layer, ServiceBuilder, service_fn};
 
@@ -165,7 +165,8 @@ pub(crate) fn path(name: &str) -> String {
 
 async fn hyper(listener: TcpListener, app: App, guard: Guard) {
     with_layer!(guard, |layer| {
-        let service = Layer::layer(&layer, service_fn(move |request: Request<Incoming>| app::serve(app.clone(), request)));
+        let service = service_fn(move |request: Request<Incoming>| app::serve(app.clone(), request));
+        let service = Layer::layer(&layer, AnyBodyLayer.layer(service));
         loop {
             let (connection, peer) = listener.accept().await.expect("accepts");
             let attach = move |mut request: Request<Incoming>| {
@@ -183,7 +184,7 @@ async fn hyper(listener: TcpListener, app: App, guard: Guard) {
 
 async fn tonic(listener: TcpListener, app: App, guard: Guard) {
     with_layer!(guard, |layer| {
-        let server = tonic::transport::Server::builder().layer(layer).add_service(GrpcApp(app));
+        let server = tonic::transport::Server::builder().layer(layer).layer(AnyBodyLayer).add_service(GrpcApp(app));
         server.serve_with_incoming(TcpIncoming::from(listener)).await.expect("never ends");
     });
 }

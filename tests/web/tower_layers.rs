@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use tollgate::Quota;
 use tollgate::http::{Everyone, Policy, RateLimitLayer, ShedLayer};
@@ -46,16 +47,16 @@ async fn it_works_behind_and_before_a_buffer_and_a_concurrency_limit() {
 struct Inner;
 
 impl Service<Request<()>> for Inner {
-    type Response = Response<()>;
+    type Response = Response<Bytes>;
     type Error = Infallible;
-    type Future = Ready<Result<Response<()>, Infallible>>;
+    type Future = Ready<Result<Response<Bytes>, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, _: Request<()>) -> Self::Future {
-        ready(Ok(Response::new(())))
+        ready(Ok(Response::new(Bytes::new())))
     }
 }
 
@@ -86,7 +87,7 @@ async fn who_is_rejected_or_waits_keeps_no_permit_of_an_inner_limit() {
 
     let layer = ShedLayer::new(1).queue(1, Duration::from_secs(600));
     let mut service = layer.layer(one_at_a_time);
-    let mut slow = layer.layer(tower::service_fn(|_: Request<()>| core::future::pending::<Result<Response<()>, Infallible>>()));
+    let mut slow = layer.layer(tower::service_fn(|_: Request<()>| core::future::pending::<Result<Response<Bytes>, Infallible>>()));
     let _under_way = slow.call(Request::new(()));
     let mut queues = Box::pin(service.ready().await.expect("no error").call(Request::new(())));
     assert!(tokio::time::timeout(Duration::from_millis(5), &mut queues).await.is_err());
