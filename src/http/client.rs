@@ -83,18 +83,22 @@ impl ClientIp {
     /// The client's address, in full. `None`: the peer's is not known, nor is there another one to be trusted.
     pub fn address(&self, head: &Head<'_>) -> Option<IpAddr> {
         let peer = (self.peer)(head).map(|peer| peer.ip().to_canonical());
+        if matches!(self.trusted, Trusted::Hops(0)) { peer } else { self.forwarded(head, peer).or(peer) }
+    }
+
+    /// The address that trusted proxies tell. Out of line, so that it costs nothing where there are none.
+    #[inline(never)]
+    fn forwarded(&self, head: &Head<'_>, peer: Option<IpAddr>) -> Option<IpAddr> {
         // Not before it is wanted: it looks the field up.
         let entries = || self.header.entries(head.headers).map(|entry| entry.map(|ip| ip.to_canonical()));
-        let entry = match &self.trusted {
-            Trusted::Hops(0) => None,
-            Trusted::Hops(hops) => entries().nth(hops - 1).flatten(),
+        match &self.trusted {
+            Trusted::Hops(hops) => entries().nth(hops.checked_sub(1)?)?,
             Trusted::Networks(networks) => {
                 let trusted = |ip: &IpAddr| networks.iter().any(|network| network.contains(ip));
-                let behind = peer.as_ref().is_some_and(trusted);
-                behind.then(|| entries().find(|entry| !entry.as_ref().is_some_and(trusted))).flatten().flatten()
+                peer.as_ref().filter(|peer| trusted(peer))?;
+                entries().find(|entry| !entry.as_ref().is_some_and(trusted))?
             }
-        };
-        entry.or(peer)
+        }
     }
 
     /// The key that a client of this address is counted under: for [`Limiter::set_quota`](crate::Limiter::set_quota), say.

@@ -57,6 +57,10 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        // What nearly all come to: the service's answer as it is, not moved.
+        if let (StageProjection::Serving { future }, None) = (this.stage.as_mut().project(), &this.fields) {
+            return future.poll(context);
+        }
         loop {
             let future = match this.stage.as_mut().project() {
                 StageProjection::Waiting { timer, held } => {

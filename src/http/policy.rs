@@ -47,6 +47,14 @@ pub(super) enum Found {
     Reject(StatusCode),
 }
 
+/// What came of taking the tokens that a request costs.
+pub(super) enum Taken {
+    Allowed,
+    Denied { key: Key, n: u64, now: Instant, denied: Denied },
+    DoesNotApply,
+    Reject(StatusCode),
+}
+
 impl Policy {
     /// Holds the requests of each key to the limiter's quotas; a request costs one token.
     ///
@@ -104,12 +112,22 @@ impl Policy {
     }
 
     pub(super) fn find(&self, head: &Head<'_>) -> Found {
+        self.find_by(&*self.gate, head)
+    }
+
+    /// Finds out what the request costs, and takes it: one call of a gate whose type is not known, where the steps are three.
+    pub(super) fn take(&self, head: &Head<'_>) -> Taken {
+        self.gate.take(self, head)
+    }
+
+    #[inline]
+    fn find_by(&self, gate: &(impl Gate + ?Sized), head: &Head<'_>) -> Found {
         if self.applies.as_ref().is_some_and(|applies| !applies(head)) {
             return Found::DoesNotApply;
         }
-        let key = match (self.gate.key(head), self.missing) {
+        let key = match (gate.key(head), self.missing) {
             (Some(key), _) => key,
-            (None, MissingKey::CountTogether) => self.gate.nobody(),
+            (None, MissingKey::CountTogether) => gate.nobody(),
             (None, MissingKey::Allow) => return Found::DoesNotApply,
             (None, MissingKey::Reject(status)) => return Found::Reject(status),
         };
@@ -133,6 +151,8 @@ trait Gate: Send + Sync {
     /// The key of those who have none.
     fn nobody(&self) -> Key;
     fn now(&self) -> Instant;
+    /// Takes what the request costs under its policy.
+    fn take(&self, policy: &Policy, head: &Head<'_>) -> Taken;
     fn look(&self, key: Key, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied>;
     fn act(&self, key: Key, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied>;
 }
@@ -168,6 +188,20 @@ where
 
     fn now(&self) -> Instant {
         self.limiter.now()
+    }
+
+    fn take(&self, policy: &Policy, head: &Head<'_>) -> Taken {
+        match policy.find_by(self, head) {
+            Found::Charge { key, n } => {
+                let now = self.limiter.now();
+                match self.limiter.bucket_of(key).check_at(n, now) {
+                    Ok(_) => Taken::Allowed,
+                    Err(denied) => Taken::Denied { key, n, now, denied },
+                }
+            }
+            Found::DoesNotApply => Taken::DoesNotApply,
+            Found::Reject(status) => Taken::Reject(status),
+        }
     }
 
     fn look(&self, key: Key, act: Act, n: u64, now: Instant) -> Result<Allowed, Denied> {

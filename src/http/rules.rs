@@ -12,7 +12,7 @@ use super::answer::{Answer, Asked, Kind, Rejection};
 use super::fields::{Fields, Standing, add_missing};
 use super::head::{Head, OfHead};
 use super::observe::Outcome;
-use super::policy::{Found, Policy};
+use super::policy::{Found, Policy, Taken};
 use crate::clock::Instant;
 use crate::decision::{Act, Allowed, Denied, Reason};
 use crate::several::{DeniedBy, act_on_all};
@@ -94,19 +94,14 @@ impl Rules {
 
     /// What most layers come to, and most requests: one policy, and nothing to be laid out if it allows.
     fn decide_by_one(&self, policy: &Policy, head: &Head<'_>) -> Verdict {
-        let (key, n) = match policy.find(head) {
-            Found::DoesNotApply => return Verdict::Serve(None),
-            Found::Reject(status) => return self.without_key(head, policy, status),
-            Found::Charge { key, n } => (key, n),
-        };
-        let bucket = policy.bucket(key);
-        let now = bucket.now();
-        match bucket.act(Act::Take, n, now) {
-            Ok(_) => {
+        match policy.take(head) {
+            Taken::Allowed => {
                 policy.decided(Outcome::Allowed);
                 Verdict::Serve(None)
             }
-            Err(denied) => self.denied_by_one(head, Charge { policy: 0, key, n, now }, denied),
+            Taken::Denied { key, n, now, denied } => self.denied_by_one(head, Charge { policy: 0, key, n, now }, denied),
+            Taken::DoesNotApply => Verdict::Serve(None),
+            Taken::Reject(status) => self.without_key(head, policy, status),
         }
     }
 
@@ -118,6 +113,8 @@ impl Rules {
         self.denied(head, denied, &charges, &mut answers)
     }
 
+    /// Out of line, as `without_key` is: what they keep on the stack is much, and the way of most requests is short.
+    #[inline(never)]
     fn decide_by_all(self: &Arc<Self>, head: &Head<'_>) -> Verdict {
         let mut charges = Charges::NONE;
         if let Err((policy, status)) = self.find(head, &mut charges) {
@@ -159,6 +156,7 @@ impl Rules {
     }
 
     /// What becomes of a request that a policy wants to have a key.
+    #[inline(never)]
     fn without_key(&self, head: &Head<'_>, policy: &Policy, status: StatusCode) -> Verdict {
         policy.decided(self.rejected());
         if self.dry_run {

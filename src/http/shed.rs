@@ -153,20 +153,35 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let gate = &self.layer.gate;
-        let layer = self.layer.clone();
         if let Ok(permit) = Arc::clone(&gate.permits).try_acquire_owned() {
-            let permit = Some(Permit::of(permit));
-            return ShedFuture { stage: Stage::Serving { future: self.inner.call(request), permit }, layer };
+            return ShedFuture { stage: Stage::Serving { future: self.inner.call(request), permit: Some(Permit::of(permit)) } };
         }
-        let asked = Asked::by(request.method(), request.headers());
         // It is not called now: this lets go of what it may hold since it was ready, such as a permit.
         self.inner = self.inner.clone();
-        let Some(place) = gate.queue.enter() else { return ShedFuture { stage: Stage::Shed { asked }, layer } };
+        let refusal = Refusal { layer: self.layer.clone(), asked: Asked::by(request.method(), request.headers()) };
+        let Some(place) = gate.queue.enter() else { return ShedFuture { stage: Stage::Shed { refusal } } };
         gate.queued.add(1);
         let permit = Box::pin(Arc::clone(&gate.permits).acquire_owned());
-        let timer = tokio::time::sleep(layer.longest);
-        let queued = Queued { permit, held: Some((self.inner.clone(), request)), asked, _place: place, _present: Present::queued() };
-        ShedFuture { stage: Stage::Queued { queued, timer }, layer }
+        let timer = tokio::time::sleep(self.layer.longest);
+        let queued = Queued { permit, held: Some((self.inner.clone(), request)), refusal, _place: place, _present: Present::queued() };
+        ShedFuture { stage: Stage::Queued { queued, timer } }
+    }
+}
+
+/// What a request is told that is shed.
+#[derive(Clone)]
+struct Refusal {
+    layer: ShedLayer,
+    asked: Asked,
+}
+
+impl Refusal {
+    /// It is shed.
+    fn response(&self) -> Response<Bytes> {
+        let ShedLayer { gate, retry_after, answer, .. } = &self.layer;
+        gate.shed.add(1);
+        observe::shed();
+        Rejection::new(Kind::Overloaded, &[], *retry_after, self.asked).response(answer.as_ref())
     }
 }
 
@@ -177,7 +192,7 @@ type NextPermit = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, Acqui
 struct Queued<S, B> {
     permit: NextPermit,
     held: Option<(S, Request<B>)>,
-    asked: Asked,
+    refusal: Refusal,
     _place: Place,
     _present: Present,
 }
@@ -190,7 +205,6 @@ pin_project! {
     {
         #[pin]
         stage: Stage<S, S::Future, B>,
-        layer: ShedLayer,
     }
 }
 
@@ -200,7 +214,7 @@ pin_project! {
         Queued { queued: Queued<S, B>, #[pin] timer: Sleep },
         Admitted { held: Option<(S, Request<B>, Permit)> },
         Serving { #[pin] future: F, permit: Option<Permit> },
-        Shed { asked: Asked },
+        Shed { refusal: Refusal },
     }
 }
 
@@ -220,10 +234,10 @@ where
                         let (service, request) = queued.held.take().expect("polled after it was done");
                         Stage::Admitted { held: Some((service, request, Permit::of(permit))) }
                     }
-                    Poll::Ready(Err(_)) => Stage::Shed { asked: queued.asked },
+                    Poll::Ready(Err(_)) => Stage::Shed { refusal: queued.refusal.clone() },
                     Poll::Pending => {
                         ready!(timer.poll(context));
-                        Stage::Shed { asked: queued.asked }
+                        Stage::Shed { refusal: queued.refusal.clone() }
                     }
                 },
                 StageProjection::Admitted { held } => {
@@ -237,13 +251,7 @@ where
                     drop(permit.take());
                     return Poll::Ready(response);
                 }
-                StageProjection::Shed { asked } => {
-                    this.layer.gate.shed.add(1);
-                    observe::shed();
-                    let ShedLayer { retry_after, answer, .. } = &*this.layer;
-                    let rejection = Rejection::new(Kind::Overloaded, &[], *retry_after, *asked);
-                    return Poll::Ready(Ok(rejection.response(answer.as_ref()).map(R::from)));
-                }
+                StageProjection::Shed { refusal } => return Poll::Ready(Ok(refusal.response().map(R::from))),
             };
             this.stage.set(next);
         }

@@ -92,7 +92,7 @@ where
     /// As [`Limiter::check_n`].
     #[inline]
     pub fn check_at(&self, n: u64, now: Instant) -> Result<Allowed, Denied> {
-        self.act(Act::Take, n, now)
+        self.limiter.decide(self.key, Act::Take, n, || now, &self.limiter.books)
     }
 
     /// The state of the bucket now. Charges nothing and creates nothing.
