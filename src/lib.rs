@@ -114,10 +114,11 @@ pub mod table_protocol {}
 pub mod waiting {}
 
 #[cfg(feature = "tower")]
-#[doc = "[several limits]: crate::waiting\n\n"]
+#[doc = "[benchmarks]: crate::benchmarks\n[several limits]: crate::waiting\n\n"]
 #[doc = include_str!("../docs/web.md")]
 pub mod web {}
 
+#[cfg_attr(feature = "tower", doc = "[bodies]: crate::web#bodies\n\n")]
 #[doc = include_str!("../docs/benchmarks.md")]
 pub mod benchmarks {}
 

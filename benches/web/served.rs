@@ -1,5 +1,6 @@
 //! The layer in a server of axum, over sockets.
 
+use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -8,43 +9,66 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
 use axum::routing::get;
 use axum::serve::ListenerExt;
+use axum::{Router, ServiceExt};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tollgate::http::{ClientIp, RateLimitLayer};
-use tower_layer::Identity;
+use tower_layer::{Identity, Layer};
+use tower_service::Service;
 
 use crate::connections::Connections;
 use crate::quotas::{Amount, governor, policy};
 use crate::statistics::{median, ratio};
 
 const CONNECTIONS: usize = 16;
-const ROUNDS: usize = 61;
-const SLICE: Duration = Duration::from_millis(100);
+const ROUNDS: usize = 201;
+const SLICE: Duration = Duration::from_millis(20);
 
 /// What is measured, and what it is to answer.
-const SUBJECTS: [(&str, &str); 6] = [
+const SUBJECTS: [(&str, &str); 9] = [
     ("without", "200"),
+    ("without, again", "200"),
     ("a layer that does nothing", "200"),
     ("tollgate", "200"),
     ("tower_governor", "200"),
+    ("tollgate, outermost", "200"),
+    ("tower_governor, outermost", "200"),
     ("tollgate, denied", "429"),
     ("tower_governor, denied", "429"),
 ];
 
-fn routes() -> [Router; SUBJECTS.len()] {
-    let plain = || Router::new().route("/", get(|| async { "ok" }));
-    let tollgate = |amount| plain().layer(RateLimitLayer::new(policy("address", amount, ClientIp::peer())));
-    [
-        plain(),
-        plain().layer(Identity::new()),
-        tollgate(Amount::Ample),
-        plain().layer(governor(Amount::Ample)),
-        tollgate(Amount::Spent),
-        plain().layer(governor(Amount::Spent)),
-    ]
+/// Listens for each of them, in this order.
+async fn listen() -> io::Result<Vec<SocketAddr>> {
+    let plain = || Router::new().route("/", get(|| async { "ok" })).with_state(());
+    let tollgate = |amount| RateLimitLayer::new(policy("address", amount, ClientIp::peer()));
+    Ok(vec![
+        serve(plain()).await?,
+        serve(plain()).await?,
+        serve(plain().layer(Identity::new())).await?,
+        serve(plain().layer(tollgate(Amount::Ample))).await?,
+        serve(plain().layer(governor(Amount::Ample))).await?,
+        serve(tollgate(Amount::Ample).layer(plain())).await?,
+        serve(governor(Amount::Ample).layer(plain())).await?,
+        serve(plain().layer(tollgate(Amount::Spent))).await?,
+        serve(plain().layer(governor(Amount::Spent))).await?,
+    ])
+}
+
+async fn serve<S>(service: S) -> io::Result<SocketAddr>
+where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
+{
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let address = listener.local_addr()?;
+    let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
+    // The peer's address also without a layer, so that this is no difference.
+    let service = service.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    Ok(address)
 }
 
 /// What came of one subject's slices.
@@ -129,17 +153,4 @@ fn start() -> io::Result<(Vec<SocketAddr>, ServerThread)> {
         })
     });
     started.recv().map_err(io::Error::other)?
-}
-
-async fn listen() -> io::Result<Vec<SocketAddr>> {
-    let mut addresses = Vec::new();
-    for routes in routes() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        addresses.push(listener.local_addr()?);
-        let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
-        // Also without a layer, so that this is no difference.
-        let service = routes.into_make_service_with_connect_info::<SocketAddr>();
-        tokio::spawn(async move { axum::serve(listener, service).await });
-    }
-    Ok(addresses)
 }
