@@ -278,6 +278,12 @@ impl Table {
         self.shape.load().view(key.homes())
     }
 
+    /// Whether these are the key's lines still, or again after steps that did not concern it.
+    #[inline]
+    fn still_holds(&self, view: &View, key: Key) -> bool {
+        view.holds_in(self.shape.load(), key.homes())
+    }
+
     #[inline]
     fn slots(&self, line: usize) -> impl Iterator<Item = Slot<'_>> {
         self.lines.line(line).iter().enumerate().map(move |(index, pair)| Slot::new(pair, line * SLOTS + index))
@@ -325,7 +331,7 @@ impl Table {
         if !moving && let Verdict::Final(answer) = self.fresh(&terms.ticks).decide(&ask) {
             // No claim will be settled, which would find a bucket that moved from where it was looked for last to where it was looked for first, or
             // to a line that was not the key's before.
-            let missing = self.look(key, view, |_, _| Some(())).is_none() && self.view(key) == *view;
+            let missing = self.look(key, view, |_, _| Some(())).is_none() && self.still_holds(view, key);
             return missing.then_some((ask, answer));
         }
         let decided = match self.place(key, view, &ask, moving, ledger) {
@@ -403,7 +409,7 @@ impl Table {
 
     fn found<'a>(&'a self, key: Key, mine: Slot<'_>, claim: Held, view: &View, ledger: &impl Ledger) -> Option<Found<'a>> {
         let plan = claim.tag.plan();
-        if self.view(key) != *view || !view.now().contains(&mine.line()) || self.plan_of(key, ledger) != plan {
+        if !self.still_holds(view, key) || !view.now().contains(&mine.line()) || self.plan_of(key, ledger) != plan {
             return None;
         }
         let ticks = self.plans.read(plan)?.ticks;

@@ -162,7 +162,7 @@ pub const MUTANTS: [Mutant; 75] = [
     mutant(
         "geometry_not_read_again",
         "growth: a claim sees the step, or the step the claim",
-        &[("table.rs", "self.view(key) != *view || !view.now().contains(&mine.line()) || ", "")],
+        &[("table.rs", "!self.still_holds(view, key) || !view.now().contains(&mine.line()) || ", "")],
     ),
     mutant(
         "moved_by_store",
@@ -499,7 +499,7 @@ pub const MUTANTS: [Mutant; 75] = [
     mutant(
         "not_found_in_the_lines_of_before",
         "growth: a refund meets a step",
-        &[("table.rs", "is_none() && self.view(key) == *view;", "is_none();")],
+        &[("table.rs", "is_none() && self.still_holds(view, key);", "is_none();")],
     ),
     mutant(
         "answered_though_the_claim_was_lost",

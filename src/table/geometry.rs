@@ -118,7 +118,7 @@ impl Geometry {
     /// The lines of a key with these homes.
     #[inline]
     pub(super) fn view(self, homes: [u64; CHOICES]) -> View {
-        let mut view = View { turn: self.turn(), lines: [0; 2 * CHOICES], now: 0, all: 0 };
+        let mut view = View { of: self, lines: [0; 2 * CHOICES], now: 0, all: 0 };
         for home in homes {
             view.add(self.line(home));
         }
@@ -136,9 +136,9 @@ impl Geometry {
 pub(super) const CHOICES: usize = 2;
 
 /// A key's lines.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct View {
-    pub(super) turn: u64,
+    of: Geometry,
     /// Each once; then zeros.
     lines: [usize; 2 * CHOICES],
     now: usize,
@@ -146,6 +146,20 @@ pub(super) struct View {
 }
 
 impl View {
+    pub(super) const fn turn(&self) -> u64 {
+        self.of.turn()
+    }
+
+    /// Whether a geometry, in the same turn, gives the key with these homes the same lines.
+    #[inline]
+    pub(super) fn holds_in(&self, geometry: Geometry, homes: [u64; CHOICES]) -> bool {
+        // Nearly always it is the very same, and they need not be worked out again.
+        geometry == self.of || {
+            let view = geometry.view(homes);
+            view.turn() == self.turn() && view.now() == self.now() && view.all() == self.all()
+        }
+    }
+
     #[inline]
     fn add(&mut self, line: usize) {
         if !self.all().contains(&line) {

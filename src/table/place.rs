@@ -66,7 +66,7 @@ impl Table {
     /// that their buckets may have, at the cap [`REACH`] more, or [`FAR`] if these are empty.
     pub(super) fn place(&self, key: Key, view: &View, ask: &Ask, moving: bool, ledger: &impl Ledger) -> Place<'_> {
         for _ in 0..PATIENCE {
-            if self.view(key) != *view {
+            if !self.still_holds(view, key) {
                 return Place::Lost;
             }
             let free = self.free_slot(view);
@@ -129,7 +129,7 @@ impl Table {
 
     /// A free slot in a key's lines: in the first, if it has one.
     fn free_slot(&self, view: &View) -> Option<(Slot<'_>, Held)> {
-        view.now().iter().find_map(|&line| self.free_slot_in(line, view.turn))
+        view.now().iter().find_map(|&line| self.free_slot_in(line, view.turn()))
     }
 
     fn free_slot_in(&self, line: usize, turn: u64) -> Option<(Slot<'_>, Held)> {
@@ -185,10 +185,11 @@ impl Table {
     fn make_room_in(&self, line: usize, depth: usize, elapsed: u64, ledger: &impl Ledger) -> bool {
         self.slots(line).any(|slot| {
             let held = slot.content();
-            let Some(elsewhere) = self.view(held.tag.key()).now().iter().copied().find(|&other| other != line) else { return false };
+            let view = self.view(held.tag.key());
+            let Some(elsewhere) = view.now().iter().copied().find(|&other| other != line) else { return false };
             held.word.tat().is_some()
                 && (depth == 1 || self.make_room_in(elsewhere, depth - 1, elapsed, ledger))
-                && self.travel(slot, held, &[elsewhere], elapsed, ledger) == Ok(())
+                && self.travel(slot, held, &view, &[elsewhere], elapsed, ledger) == Ok(())
         })
     }
 

@@ -22,29 +22,36 @@ pub(crate) enum Stuck {
 }
 
 impl Table {
-    /// Moves a live bucket into one of these lines, to be counted under the plan its key has now.
+    /// Moves a live bucket into one of these lines of its key's, to be counted under the plan its key has now.
     ///
     /// If that is another plan, it owes as many tokens as it owed under the old one: when the default changed, if that is what changed, or at
     /// `elapsed`. If it was charged since, when it was charged last; if it looks as if that were yet to come, then tokens are booked, or more were
     /// charged than the burst, and they are counted at `elapsed`.
-    pub(super) fn travel(&self, from: Slot<'_>, held: Held, lines: &[usize], elapsed: u64, ledger: &impl Ledger) -> Result<(), Stuck> {
+    pub(super) fn travel(
+        &self,
+        from: Slot<'_>,
+        held: Held,
+        view: &View,
+        lines: &[usize],
+        elapsed: u64,
+        ledger: &impl Ledger,
+    ) -> Result<(), Stuck> {
         let key = held.tag.key();
         let plan = self.plan_of(key, ledger);
         let replaced = self.is_replaced(held.tag.plan()) && plan.is_default();
         let since = if replaced { self.plans.read(plan).ok_or(Stuck::Changed)?.since } else { elapsed };
         let old = self.plans.read(held.tag.plan()).ok_or(Stuck::Changed)?.ticks;
         let as_of = |tat: u64| since.max(old.moment(tat.saturating_sub(old.span())).min(elapsed));
-        let view = self.view(key);
-        let to = self.seat_for(lines, view.turn, elapsed, ledger)?;
+        let to = self.seat_for(lines, view.turn(), elapsed, ledger)?;
         // While the bucket is live here, no other move of its can begin; so when this one has begun, it is the only one.
-        self.end_earlier_moves(key, from, &view);
+        self.end_earlier_moves(key, from, view);
         let stamp = ledger.stamp();
         let Some(moving) = self.moves.begin(from, held, stamp, ledger.lane(), as_of) else {
             to.give_back();
             return Err(Stuck::Changed);
         };
         let claim = Self::claim(to, Tag::new(plan, key), false, stamp);
-        let found = self.scan(key, to, claim, &view, ledger);
+        let found = self.scan(key, to, claim, view, ledger);
         if !found.is_some_and(|found| self.make_live(to, claim, found.word, &found)) {
             // The bucket is wherever another thread has put it; or nowhere yet, and if there is no room, the key's next call will see to it,
             // or whoever comes by.
@@ -73,7 +80,7 @@ impl Table {
                         self.make_live(slot, claim, found.word, &found);
                     }
                 }
-                None => match self.seat_for(view.now(), view.turn, elapsed, ledger) {
+                None => match self.seat_for(view.now(), view.turn(), elapsed, ledger) {
                     Ok(slot) => _ = Self::claim(slot, Tag::new(self.plan_of(key, ledger), key), false, ledger.stamp()),
                     Err(Stuck::Changed) => {}
                     Err(Stuck::NoRoom) => return false,
@@ -114,7 +121,7 @@ impl Table {
     /// Moves a live bucket to any slot that its key may have, under the plan that the key has now; if there is none, after making room.
     pub(super) fn resettle(&self, slot: Slot<'_>, held: Held, elapsed: u64, ledger: &impl Ledger) -> Result<(), Stuck> {
         let view = self.view(held.tag.key());
-        match self.travel(slot, held, view.now(), elapsed, ledger) {
+        match self.travel(slot, held, &view, view.now(), elapsed, ledger) {
             // Not done yet: it is looked at again.
             Err(Stuck::NoRoom) if self.make_room(&view, elapsed, ledger) => Err(Stuck::Changed),
             result => result,
