@@ -241,26 +241,15 @@ impl Table {
 
     /// A slot without a debt in one of these lines, for a bucket on its way: reserved, and not counted, since the bucket is.
     pub(super) fn seat_for(&self, lines: &[usize], turn: u64, elapsed: u64, ledger: &impl Ledger) -> Result<Slot<'_>, Stuck> {
-        let mut stuck = Stuck::NoRoom;
-        for &line in lines {
-            let place = if let Some((slot, free)) = self.free_slot_in(line, turn) {
-                self.move_in(slot, free, false)
-            } else if let Some(idle) = self.survey(line, elapsed).idle {
-                if self.drop_full(idle, Word::RESERVED, ledger) {
-                    self.leave();
-                    Place::Reserved(idle.slot)
-                } else {
-                    Place::Lost
-                }
-            } else {
-                continue;
-            };
-            match place {
-                Place::Reserved(slot) => return Ok(slot),
-                _ => stuck = Stuck::Changed,
-            }
+        if let Some((slot, free)) = lines.iter().find_map(|&line| self.free_slot_in(line, turn)) {
+            return if slot.reserve(free) { Ok(slot) } else { Err(Stuck::Changed) };
         }
-        Err(stuck)
+        let Some(idle) = lines.iter().find_map(|&line| self.survey(line, elapsed).idle) else { return Err(Stuck::NoRoom) };
+        if !self.drop_full(idle, Word::RESERVED, ledger) {
+            return Err(Stuck::Changed);
+        }
+        self.leave();
+        Ok(idle.slot)
     }
 }
 
