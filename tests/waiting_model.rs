@@ -232,7 +232,8 @@ impl World<'_> {
             (Ok(on_bucket), Ok(on_key)) => {
                 let due = on_bucket.due();
                 agree(&due, &on_key.due())?;
-                agree(&u128::from(due.as_nanos()), &(u128::from(self.now) + answer.unwrap_or(0)))?;
+                let when = u128::from(self.now) + answer.unwrap_or(0);
+                agree(&u128::from(due.as_nanos()), &when.min(u64::MAX.into()))?;
                 agree(&(on_bucket.tokens(), on_key.tokens()), &(n, n))?;
                 let allowed = on_bucket.allowed();
                 agree(&allowed, &on_key.allowed())?;
@@ -273,6 +274,26 @@ fn follows(quota: Quota, start: u64, steps: Vec<(Move, Op)>) -> Result<(), TestC
         }
     }
     Ok(())
+}
+
+/// Once found by the properties below, on their side.
+#[test]
+fn a_booking_that_would_be_due_after_the_last_instant_is_due_then() {
+    let quota: Quota = "5/36500day burst 34".parse().expect("a quota");
+    let wait = Duration::from_nanos(29 * 7_300 * DAY);
+    let last = Duration::from_nanos(u64::MAX);
+    let second = Duration::from_secs(1);
+    let there = last.saturating_sub(wait);
+    for start in [there.saturating_sub(second), there + second] {
+        let clock = ManualClock::new();
+        clock.set(start);
+        let bucket = Bucket::with_clock(quota, clock.clone());
+        assert!(bucket.check_n(29).is_ok());
+        let booked = bucket.reserve(34, Duration::MAX).expect("a wait within what is counted");
+        assert!(booked.wait() >= wait && booked.wait() < wait + second, "{:?}", booked.wait());
+        let due = (start + booked.wait()).min(last);
+        assert_eq!(u128::from(booked.due().as_nanos()), due.as_nanos());
+    }
 }
 
 /// Quotas of a few tokens, which bookings and give-backs meet at their ends.

@@ -57,7 +57,7 @@ impl<B: TokenBucket> Reservation<B> {
         self.wait
     }
 
-    /// The moment it is due, on the bucket's clock.
+    /// The moment it is due, on the bucket's clock; the last that an [`Instant`] can hold, if it would be later.
     pub const fn due(&self) -> Instant {
         self.due
     }
