@@ -33,6 +33,7 @@ impl Clock for MonotonicClock {
 struct Start {
     counter: quanta::Clock,
     reading: u64,
+    scale: Scale,
 }
 
 #[cfg(feature = "quanta")]
@@ -40,13 +41,45 @@ impl Start {
     fn now() -> Self {
         let counter = quanta::Clock::new();
         let reading = counter.raw();
-        Self { counter, reading }
+        let scale = Scale::of(&counter);
+        Self { counter, reading, scale }
     }
 
     /// Zero on a core whose counter is behind the one that started.
     #[inline]
     fn elapsed_nanos(&self) -> u64 {
-        self.counter.delta_as_nanos(self.reading, self.counter.raw())
+        // Before the counter: what a decision waits for is all that comes after it.
+        let Self { counter, reading, scale } = self;
+        let (reading, scale) = (*reading, *scale);
+        let now = counter.raw();
+        match scale.nanos(now.saturating_sub(reading)) {
+            Some(nanos) => nanos,
+            None => counter.delta_as_nanos(reading, now),
+        }
+    }
+}
+
+/// Nanoseconds per count, in parts of 2<sup>64</sup>; or 0, where a count is a nanosecond or more.
+///
+/// quanta scales by a factor and a shift that both vary; where the factor is a fraction, one multiplication does, which is sooner done.
+#[cfg(feature = "quanta")]
+#[derive(Clone, Copy)]
+struct Scale(u64);
+
+#[cfg(feature = "quanta")]
+impl Scale {
+    fn of(counter: &quanta::Clock) -> Self {
+        // Asked of so many counts, that what is rounded off is less than a nanosecond in 2^58.
+        const COUNTS: u32 = 60;
+        let nanos = counter.delta_as_nanos(0, 1 << COUNTS);
+        Self(if nanos < 1 << COUNTS { nanos << (u64::BITS - COUNTS) } else { 0 })
+    }
+
+    #[inline]
+    fn nanos(self, counts: u64) -> Option<u64> {
+        #[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits")]
+        let nanos = (u128::from(counts) * u128::from(self.0) >> u64::BITS) as u64;
+        (self.0 != 0).then_some(nanos)
     }
 }
 
@@ -63,5 +96,27 @@ impl Start {
     #[inline]
     fn elapsed_nanos(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(all(test, feature = "quanta"))]
+mod tests {
+    use super::Scale;
+
+    #[test]
+    fn scales_as_quanta_does() {
+        let counter = quanta::Clock::new();
+        let scale = Scale::of(&counter);
+        for bits in 0..63 {
+            for counts in [1 << bits, (1 << bits) + 12_345, (2 << bits) - 1] {
+                let theirs = counter.delta_as_nanos(0, counts);
+                // Where a count is a nanosecond or more, quanta does it.
+                let ours = scale.nanos(counts).unwrap_or(theirs);
+                assert!(ours.abs_diff(theirs) <= 1 + (theirs >> 57), "{counts} counts: {ours} ns, and by quanta {theirs}");
+            }
+        }
+        assert_eq!(Scale(0).nanos(1), None);
+        assert_eq!(Scale(u64::MAX).nanos(1 << 40), Some((1 << 40) - 1));
+        assert_eq!(Scale(1 << 63).nanos(7), Some(3));
     }
 }
