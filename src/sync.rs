@@ -67,8 +67,7 @@ impl Lines {
     /// If there are not so many lines.
     #[inline]
     pub(crate) fn line(&self, index: usize) -> &Line {
-        let pairs = &self.pairs[self.skip + index * LINE_PAIRS..];
-        pairs.first_chunk().expect("one line more was allocated than there are")
+        &self.pairs[self.skip..].as_chunks().0[index]
     }
 
     pub(crate) fn count(&self) -> usize {
