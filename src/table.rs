@@ -84,7 +84,8 @@ impl Key {
     #[inline]
     pub(crate) const fn new(hash: u64) -> Self {
         let bits = hash & (u64::MAX >> (64 - Self::BITS));
-        Self(if bits == 0 { 1 } else { bits })
+        // The highest, so that the first home is the hash's own low bits, and need not wait for this.
+        Self(if bits == 0 { 1 << (Self::BITS - 1) } else { bits })
     }
 
     /// The bits, for who wants to tell keys apart.
@@ -94,8 +95,9 @@ impl Key {
 
     #[inline]
     const fn homes(self) -> [u64; CHOICES] {
-        // Odd, so that it loses nothing; 2^64 divided by the golden ratio, so that it mixes well (Knuth, TAOCP 3, section 6.4).
-        [self.0, self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16]
+        // As many bits as number the lines. The factor: odd, so that it loses nothing; 2^64 divided by the golden ratio, so that it mixes well (Knuth,
+        // TAOCP 3, section 6.4).
+        [self.0 & u32::MAX as u64, self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16]
     }
 }
 
