@@ -11,7 +11,7 @@ use super::table::{Key, Ledger, Overflow, Table};
 use super::ticks::Ticks;
 use super::word::{Pad, WordCell};
 
-pub const MODELS: [Model; 31] = [
+pub const MODELS: [Model; 32] = [
     model("word: three threads share a burst", None, three_threads_share_a_burst),
     model("word: a denial writes nothing", None, a_denial_writes_nothing),
     model("table: two threads make one bucket", Some(3), two_threads_make_one_bucket),
@@ -36,6 +36,7 @@ pub const MODELS: [Model; 31] = [
     model("growth: a claim sees the step, or the step the claim", Some(1), a_claim_sees_the_step_or_the_step_the_claim),
     model("growth: two threads carry one debt", Some(0), two_threads_carry_one_debt),
     model("growth: a bucket makes room for another", Some(0), a_bucket_makes_room_for_another),
+    model("growth: a bucket goes home under a charge", Some(2), a_bucket_goes_home_under_a_charge),
     model("shrinking: a bucket is charged while its line goes", Some(1), a_bucket_is_charged_while_its_line_goes),
     model("shrinking: a bucket is made while its line goes", Some(0), a_bucket_is_made_while_its_line_goes),
     model("shrinking: memory goes back in nobody's hands", Some(0), memory_goes_back_in_nobodys_hands),
@@ -520,6 +521,29 @@ fn a_bucket_makes_room_for_another() {
     let (other, _) = join(other);
     assert_eq!(calls.into_iter().map(allowed).sum::<u64>(), 1, "more calls of burst 2: {calls:?}");
     assert_eq!((part.tat(K), part.tat(OTHER)), (2, allowed(other)), "owed");
+}
+
+/// `K` is in line 1, and goes home to line 0, from where `OTHER` is dropped before. It owes a second and more, and is charged meanwhile.
+fn a_bucket_goes_home_under_a_charge() {
+    const AGES: u64 = 1 << 40;
+    let case = case(table([2, 2], 2, Overflow::DenyNew, AGES + 2));
+    let part = Part::new(&case, 3);
+    assert_eq!(allowed(part.check(OTHER, 0)), 1);
+    assert_eq!(allowed(part.act(K, Act::Take, AGES, 0)), 1);
+    let later = AGES / 2;
+    let tending = {
+        let case = Arc::clone(&case);
+        thread::spawn(move || {
+            case.begin();
+            case.table.tend(later, &Part::new(&case, 1));
+        })
+    };
+    case.begin();
+    let part = Part::new(&case, 0);
+    let calls = [part.check(K, later), part.check(K, later)];
+    join(tending);
+    assert_eq!(calls.map(allowed), [1, 1], "{calls:?}");
+    assert_eq!((part.tat(K), part.tat(OTHER)), (AGES + 2, 0), "owed");
 }
 
 // The table shrinks

@@ -132,7 +132,7 @@ impl Table {
         view.now().iter().find_map(|&line| self.free_slot_in(line, view.turn()))
     }
 
-    fn free_slot_in(&self, line: usize, turn: u64) -> Option<(Slot<'_>, Held)> {
+    pub(super) fn free_slot_in(&self, line: usize, turn: u64) -> Option<(Slot<'_>, Held)> {
         self.slots(line).find_map(|slot| Some((slot, slot.free(turn)?)))
     }
 

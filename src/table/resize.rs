@@ -153,7 +153,7 @@ impl Table {
         dropped
     }
 
-    /// In passing, now and then: drops a few buckets that have been full for long, finishes moves that were left, and takes a few lines away if too few slots are taken.
+    /// In passing, now and then: looks after a few lines, and takes a few away if too few slots are taken.
     pub(crate) fn tend(&self, elapsed: u64, ledger: impl Ledger) {
         self.sweep(elapsed, &ledger);
         self.step_down(SPARSE, elapsed, &ledger);
@@ -161,6 +161,7 @@ impl Table {
         self.release(lines + lines / 2, lines.max(SPARE_LINES));
     }
 
+    /// Finishes moves that were left, drops buckets that have been full for long, and brings the others home.
     fn sweep(&self, elapsed: u64, ledger: &impl Ledger) {
         let [line, not_before] = &self.counts.tended;
         let now = self.shape.load();
@@ -178,8 +179,25 @@ impl Table {
         for line in (from..now.lines()).take(TENDED_LINES) {
             for slot in self.slots(line) {
                 self.finish_if_moving(slot, elapsed, ledger);
-                self.drop_if_full(slot, elapsed, REST_NS, ledger);
+                if !self.drop_if_full(slot, elapsed, REST_NS, ledger) {
+                    self.bring_home(slot, elapsed, ledger);
+                }
             }
+        }
+    }
+
+    /// Moves a bucket to its key's first line, where it is found sooner, if that has a free slot now: it had none when the bucket was made, while
+    /// the table was smaller.
+    fn bring_home(&self, slot: Slot<'_>, elapsed: u64, ledger: &impl Ledger) {
+        let held = slot.content();
+        if held.word.tat().is_none() {
+            return;
+        }
+        let view = self.view(held.tag.key());
+        let home = view.now()[0];
+        if slot.line() != home && self.free_slot_in(home, view.turn()).is_some() {
+            // Where another thread is faster, it stays where it is, until the next round.
+            let _ = self.travel(slot, held, &view, &[home], elapsed, ledger);
         }
     }
 
@@ -248,5 +266,74 @@ impl Table {
         let held = slot.content();
         let ticks = self.plans.read(held.tag.plan())?.ticks;
         Some(Seat::new(slot, held, ticks.moment(held.word.tat()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::{REST_NS, TENDED_LINES};
+    use crate::decision::{Act, Call};
+    use crate::plans::{Plan, Plans};
+    use crate::table::{Key, Ledger, Overflow, Table};
+    use crate::ticks::Ticks;
+
+    /// Gives out stamps, and keeps no books.
+    #[derive(Clone, Copy)]
+    struct Stamps<'a>(&'a Cell<u64>);
+
+    impl Ledger for Stamps<'_> {
+        fn stamp(&self) -> u64 {
+            self.0.replace(self.0.get() + 1)
+        }
+
+        fn lane(&self) -> usize {
+            0
+        }
+
+        fn own_plan(&self, _key: Key) -> Option<Plan> {
+            None
+        }
+
+        fn evicted_full(&self) {}
+
+        fn evicted_in_debt(&self) {}
+
+        fn grown(&self) {}
+
+        fn shrunk(&self) {}
+    }
+
+    /// Buckets beside a free slot of their key's first line, in another line.
+    fn away(table: &Table) -> usize {
+        let mut away = 0;
+        table.for_each_slot(|slot| {
+            let held = slot.content();
+            let view = table.view(held.tag.key());
+            let home = view.now()[0];
+            away += usize::from(held.word.tat().is_some() && slot.line() != home && table.free_slot_in(home, view.turn()).is_some());
+        });
+        away
+    }
+
+    #[test]
+    fn buckets_go_home_in_passing() {
+        let ten_a_day = Ticks::fit(10, 86_400_000_000_000, 10).expect("fits");
+        let table = Table::new(2_000, Overflow::DenyNew, Plans::new(ten_a_day, [0; 2])).expect("small");
+        let (stamp, call) = (Cell::new(0), |n, elapsed| Call { act: Act::Take, n, elapsed });
+        let ledger = Stamps(&stamp);
+        let keys = || (1..=2_000_u64).map(|number| Key::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20)));
+        for (key, n) in keys().zip((1..=10).cycle()) {
+            assert_eq!(table.check(key, call(n, 0), ledger).1.denied, None);
+        }
+        let tats = || keys().map(|key| table.peek(key, 0, ledger).tat).collect::<Vec<_>>();
+        let (tats_before, before) = (tats(), away(&table));
+        assert!(before > 100, "{before} of them");
+        // One that goes home leaves a slot that may be another's, whose line was looked at already: a few rounds.
+        for round in 1..=4 {
+            (0..=table.shape.load().lines() / TENDED_LINES).for_each(|_| table.tend(round * REST_NS, ledger));
+        }
+        assert_eq!((away(&table), tats()), (0, tats_before));
     }
 }
