@@ -52,10 +52,12 @@ impl Start {
         let Self { counter, reading, scale } = self;
         let (reading, scale) = (*reading, *scale);
         let now = counter.raw();
-        match scale.nanos(now.saturating_sub(reading)) {
-            Some(nanos) => nanos,
-            None => counter.delta_as_nanos(reading, now),
-        }
+        scale.nanos(now.saturating_sub(reading)).unwrap_or_else(|| self.elapsed_nanos_by_quanta(now))
+    }
+
+    #[cold]
+    fn elapsed_nanos_by_quanta(&self, now: u64) -> u64 {
+        self.counter.delta_as_nanos(self.reading, now)
     }
 }
 
@@ -77,8 +79,8 @@ impl Scale {
 
     #[inline]
     fn nanos(self, counts: u64) -> Option<u64> {
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits")]
-        let nanos = (u128::from(counts) * u128::from(self.0) >> u64::BITS) as u64;
+        // The upper half of 128 bits.
+        let nanos = ((u128::from(counts) * u128::from(self.0)) >> u64::BITS) as u64;
         (self.0 != 0).then_some(nanos)
     }
 }
