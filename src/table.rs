@@ -110,16 +110,13 @@ pub(crate) struct State {
     pub(crate) tat: u64,
 }
 
-/// A number that every thread that makes a bucket writes, on cache lines of its own.
+/// A number on cache lines of its own: every thread that makes a bucket writes or reads it.
 #[repr(align(128))]
-struct Taken(AtomicU64);
+struct Alone(AtomicU64);
 
 /// Numbers that are written less often.
 #[repr(align(128))]
 struct Counts {
-    /// Nanoseconds from the origin: no bucket was dropped as full that was not full by then. A new bucket is full as of the mark, so that a call
-    /// stamped earlier finds the debt that its key may have had.
-    mark: AtomicU64,
     /// How many lines there have been at most, since memory was given back.
     reached: AtomicU64,
     /// The line to be tended next, and not before this many nanoseconds from the origin.
@@ -136,7 +133,10 @@ pub(crate) struct Table {
     fewest: usize,
     moves: Moves,
     /// Buckets, and claims to new ones.
-    taken: Taken,
+    taken: Alone,
+    /// Nanoseconds from the origin: no bucket was dropped as full that was not full by then. A new bucket is full as of the mark, so that a call
+    /// stamped earlier finds the debt that its key may have had.
+    mark: Alone,
     counts: Counts,
 }
 
@@ -153,7 +153,7 @@ impl Table {
     pub(crate) fn with_lines(fewest: usize, most: usize, max_keys: u64, overflow: Overflow, plans: Plans) -> Option<Self> {
         let zero = || AtomicU64::new(0);
         let tended = [zero(), zero()];
-        let counts = Counts { mark: zero(), reached: AtomicU64::new(fewest as u64), tended };
+        let counts = Counts { reached: AtomicU64::new(fewest as u64), tended };
         Some(Self {
             lines: Lines::zeroed(most)?,
             shape: Shape::new(fewest),
@@ -162,7 +162,8 @@ impl Table {
             max_keys,
             fewest,
             moves: Moves::new(),
-            taken: Taken(zero()),
+            taken: Alone(zero()),
+            mark: Alone(zero()),
             counts,
         })
     }
@@ -197,12 +198,14 @@ impl Table {
     /// found out; see [`check`](Self::check).
     ///
     /// The lines are read before `elapsed` is called, since that may read a clock: a time-stamp counter is not read before older
-    /// instructions are done nor much ahead of younger ones, so the cache miss and the reading had better be under way together.
+    /// instructions are done nor much ahead of younger ones, so the cache miss and the reading had better be under way together. The default's
+    /// numbers are read after it: before, they would wait for it in memory.
     #[expect(clippy::inline_always, reason = "see `Limiter::decide`")]
     #[inline(always)]
     pub(crate) fn check_first(&self, key: Key, act: Act, n: u64, elapsed: impl FnOnce() -> u64) -> (Ask, Option<Answer>) {
         let (standing, tag, found) = self.find_first(key);
-        let ask = Ask::new(self.plans.default_ticks(standing), Call { act, n, elapsed: elapsed() });
+        let elapsed = elapsed();
+        let ask = Ask::new(self.plans.default_ticks(standing), Call { act, n, elapsed });
         let answer = found.and_then(|pair| slot::word_of(pair, tag).charge(&ask, || self.is_default(pair, tag, standing)));
         (ask, answer)
     }
@@ -287,6 +290,11 @@ impl Table {
     }
 
     #[inline]
+    fn slot(&self, number: usize) -> Slot<'_> {
+        Slot::new(&self.lines.line(number / SLOTS)[number % SLOTS], number)
+    }
+
+    #[inline]
     fn slots(&self, line: usize) -> impl Iterator<Item = Slot<'_>> {
         self.lines.line(line).iter().enumerate().map(move |(index, pair)| Slot::new(pair, line * SLOTS + index))
     }
@@ -358,7 +366,7 @@ impl Table {
     /// A new bucket: full as of the mark.
     fn fresh(&self, ticks: &Ticks) -> Word {
         // Relaxed: what must have raised the mark was read with acquire, or came before in the order of fences. See `scan`.
-        Word::live(ticks.at(self.counts.mark.load(Ordering::Relaxed)))
+        Word::live(ticks.at(self.mark.0.load(Ordering::Relaxed)))
     }
 
     /// Turns a claim into a bucket and decides the call on it, or drops the claim because the key has a bucket, or a better claim to one.

@@ -77,14 +77,14 @@ pub const MUTANTS: [Mutant; 75] = [
     mutant(
         "mark_not_raised",
         "table: a stale call finds a forgotten debt",
-        &[("table/place.rs", "self.counts.mark.fetch_max(seat.full_at, Ordering::Relaxed);", "")],
+        &[("table/place.rs", "self.mark.0.fetch_max(seat.full_at, Ordering::Relaxed);", "")],
     ),
     mutant(
         "mark_raised_late",
         "table: a stale call finds a forgotten debt",
         &[
-            ("table/place.rs", "self.counts.mark.fetch_max(seat.full_at, Ordering::Relaxed);", ""),
-            ("table/place.rs", "ledger.evicted_full();", "self.counts.mark.fetch_max(seat.full_at, Ordering::Relaxed);"),
+            ("table/place.rs", "self.mark.0.fetch_max(seat.full_at, Ordering::Relaxed);", ""),
+            ("table/place.rs", "ledger.evicted_full();", "self.mark.0.fetch_max(seat.full_at, Ordering::Relaxed);"),
         ],
     ),
     mutant(
@@ -172,7 +172,7 @@ pub const MUTANTS: [Mutant; 75] = [
     mutant(
         "slots_not_closed",
         "shrinking: a bucket is made while its line goes",
-        &[("table/resize.rs", "all &= if step.grows() {", "all &= if true { true } else if step.grows() {")],
+        &[("table/resize.rs", "all &= self.close(slot, step.turn(), elapsed, ledger);", "let _ = slot;")],
     ),
     // Rule 7: quotas change
     mutant(

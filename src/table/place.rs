@@ -229,8 +229,8 @@ impl Table {
     pub(super) fn drop_full(&self, seat: Seat<'_>, instead: Word, ledger: &impl Ledger) -> bool {
         // Before it goes: whoever makes its key a new one must find it as full as this one was, and no fuller.
         // Relaxed, both: published by what follows. Partner: `Table::fresh`.
-        if self.counts.mark.load(Ordering::Relaxed) < seat.full_at {
-            self.counts.mark.fetch_max(seat.full_at, Ordering::Relaxed);
+        if self.mark.0.load(Ordering::Relaxed) < seat.full_at {
+            self.mark.0.fetch_max(seat.full_at, Ordering::Relaxed);
         }
         let dropped = seat.slot.take(seat.held, instead);
         if dropped {

@@ -91,12 +91,18 @@ impl Table {
     fn help(&self, step: Geometry, elapsed: u64, ledger: &impl Ledger) -> bool {
         // SeqCst: a claim made by the geometry before is seen here, or the step by its settler. Partner: `Table::scan`.
         fence(Ordering::SeqCst);
-        if step.grows() {
-            self.look_ahead(step);
-        }
         let mut all = true;
-        for slot in step.sources().flat_map(|line| self.slots(line)) {
-            all &= if step.grows() { self.clear(slot, elapsed, ledger) } else { self.close(slot, step.turn(), elapsed, ledger) };
+        if step.grows() {
+            let mut leaving = self.leaving(step);
+            while leaving != 0 {
+                let number = leaving.trailing_zeros() as usize;
+                leaving &= leaving - 1;
+                all &= self.clear(self.slot(step.sources().start * SLOTS + number), elapsed, ledger);
+            }
+        } else {
+            for slot in self.slots_left(step) {
+                all &= self.close(slot, step.turn(), elapsed, ledger);
+            }
         }
         if all {
             self.shape.advance(step, step.settled());
@@ -104,12 +110,26 @@ impl Table {
         all
     }
 
-    /// Reads a word of every line that the buckets of a step can have: the misses of a cache are under way together, instead of one after the
-    /// other.
-    fn look_ahead(&self, step: Geometry) {
-        let tags = step.sources().flat_map(|line| self.slots(line)).map(Slot::tag);
-        let lines = tags.flat_map(|tag| tag.key().homes()).map(|home| step.line(home));
-        black_box(lines.fold(0, |sum, line| sum ^ self.slots(line).next().map_or(0, Slot::glance)));
+    /// The slots of the lines that are split, or go.
+    fn slots_left(&self, step: Geometry) -> impl Iterator<Item = Slot<'_>> {
+        step.sources().flat_map(|line| self.slots(line))
+    }
+
+    /// Which slots of the lines that are split have the tag of a key that has other lines now: a bit for each.
+    ///
+    /// A word of each of those other lines is read on the way: so the misses of a cache are under way together, instead of one after the other.
+    fn leaving(&self, step: Geometry) -> u64 {
+        const { assert!(STEP_LINES * SLOTS <= u64::BITS as usize) };
+        let (mut leaving, mut seen) = (0, 0);
+        for (number, slot) in self.slots_left(step).enumerate() {
+            let lines = slot.tag().key().homes().map(|home| step.line(home));
+            if !lines.contains(&slot.line()) {
+                leaving |= 1 << number;
+                seen ^= lines.into_iter().filter_map(|line| self.slots(line).next()).fold(0, |seen, slot| seen ^ slot.glance());
+            }
+        }
+        black_box(seen);
+        leaving
     }
 
     /// Frees a slot of a line that was split of a bucket that belongs elsewhere now.
