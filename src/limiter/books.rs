@@ -61,6 +61,7 @@ impl Pages for &Books {
 macro_rules! ledger {
     ($($books:ty),+) => {$(
         impl Ledger for $books {
+            #[inline]
             fn stamp(&self) -> u64 {
                 self.mine().stamp()
             }
@@ -69,6 +70,7 @@ macro_rules! ledger {
                 self.mine().lane()
             }
 
+            #[inline]
             fn own_plan(&self, key: Key) -> Option<Plan> {
                 self.directory().get(key)
             }

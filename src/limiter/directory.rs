@@ -20,8 +20,14 @@ impl Directory {
     }
 
     /// The plan of a key.
+    #[inline]
     pub(super) fn get(&self, key: Key) -> Option<Plan> {
-        self.plans.get()?.pin().get(&key).copied()
+        self.plans.get().and_then(|plans| Self::look_up(plans, key))
+    }
+
+    #[inline(never)]
+    fn look_up(plans: &HashMap<Key, Plan, KeyHasher>, key: Key) -> Option<Plan> {
+        plans.pin().get(&key).copied()
     }
 
     /// Gives a key a plan, and says which it had.
