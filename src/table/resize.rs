@@ -100,7 +100,7 @@ impl Table {
                 all &= self.clear(self.slot(step.sources().start * SLOTS + number), elapsed, ledger);
             }
         } else {
-            for slot in self.slots_left(step) {
+            for slot in self.source_slots(step) {
                 all &= self.close(slot, step.turn(), elapsed, ledger);
             }
         }
@@ -111,7 +111,7 @@ impl Table {
     }
 
     /// The slots of the lines that are split, or go.
-    fn slots_left(&self, step: Geometry) -> impl Iterator<Item = Slot<'_>> {
+    fn source_slots(&self, step: Geometry) -> impl Iterator<Item = Slot<'_>> {
         step.sources().flat_map(|line| self.slots(line))
     }
 
@@ -121,7 +121,7 @@ impl Table {
     fn leaving(&self, step: Geometry) -> u64 {
         const { assert!(STEP_LINES * SLOTS <= u64::BITS as usize) };
         let (mut leaving, mut seen) = (0, 0);
-        for (number, slot) in self.slots_left(step).enumerate() {
+        for (number, slot) in self.source_slots(step).enumerate() {
             let lines = slot.tag().key().homes().map(|home| step.line(home));
             if !lines.contains(&slot.line()) {
                 leaving |= 1 << number;
