@@ -17,7 +17,7 @@
 //!
 //! The tag changes only while the slot is reserved, by the one thread that reserved it. A bucket moves in one way only: it is taken out of its
 //! slot, leaving its debt with the table's moves, and whoever settles a claim for its key puts that debt into the new bucket. So it moves when
-//! the table grows or shrinks, to make room for another, and to be counted under another quota.
+//! the table grows or shrinks, to make room for another, to its key's first line, and to be counted under another quota.
 
 mod geometry;
 mod moves;
@@ -289,6 +289,7 @@ impl Table {
         view.holds_in(self.shape.load(), key.homes())
     }
 
+    /// The slot of that number.
     #[inline]
     fn slot(&self, number: usize) -> Slot<'_> {
         Slot::new(&self.lines.line(number / SLOTS)[number % SLOTS], number)
