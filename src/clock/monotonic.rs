@@ -41,7 +41,7 @@ impl Start {
     fn now() -> Self {
         let counter = quanta::Clock::new();
         let reading = counter.raw();
-        let scale = Scale::of(&counter);
+        let scale = Scale::of(|counts| counter.delta_as_nanos(0, counts));
         Self { counter, reading, scale }
     }
 
@@ -70,11 +70,13 @@ struct Scale(u64);
 
 #[cfg(feature = "quanta")]
 impl Scale {
-    fn of(counter: &quanta::Clock) -> Self {
-        // Asked of so many counts, that what is rounded off is less than a nanosecond in 2^58.
+    /// Of a counter whose counts are so many nanoseconds, modulo 2<sup>64</sup>.
+    fn of(nanos: impl Fn(u64) -> u64) -> Self {
+        // Asked of so many counts, that what is rounded off is less than a nanosecond in 2^58. A slow counter's answer would not fit 64 bits
+        // there: so it is asked first of fewer.
         const COUNTS: u32 = 60;
-        let nanos = counter.delta_as_nanos(0, 1 << COUNTS);
-        Self(if nanos < 1 << COUNTS { nanos << (u64::BITS - COUNTS) } else { 0 })
+        let is_fraction = nanos(1 << 32) < 1 << 32 && nanos(1 << COUNTS) < 1 << COUNTS;
+        Self(if is_fraction { nanos(1 << COUNTS) << (u64::BITS - COUNTS) } else { 0 })
     }
 
     #[inline]
@@ -108,7 +110,7 @@ mod tests {
     #[test]
     fn scales_as_quanta_does() {
         let counter = quanta::Clock::new();
-        let scale = Scale::of(&counter);
+        let scale = Scale::of(|counts| counter.delta_as_nanos(0, counts));
         for bits in 0..63 {
             for counts in [1 << bits, (1 << bits) + 12_345, (2 << bits) - 1] {
                 let theirs = counter.delta_as_nanos(0, counts);
@@ -120,5 +122,20 @@ mod tests {
         assert_eq!(Scale(0).nanos(1), None);
         assert_eq!(Scale(u64::MAX).nanos(1 << 40), Some((1 << 40) - 1));
         assert_eq!(Scale(1 << 63).nanos(7), Some(3));
+    }
+
+    #[test]
+    fn leaves_slow_counters_to_quanta() {
+        // As quanta scales, 64 bits of the product: (factor, shift) for counts of 1, 16, 32, 41.7 and 48 ns and a little more or less.
+        for (nanos, rest) in [(1_u64, 0_u64), (1, 1), (16, 0), (16, 9), (32, 0), (32, 9), (41, 700_000), (48, 77), (52, 0)] {
+            let factor = (nanos << 40) + (rest << 20);
+            for factor in [factor, factor + 12_345] {
+                #[expect(clippy::cast_possible_truncation, reason = "as quanta does")]
+                let scale = Scale::of(|counts| ((u128::from(counts) * u128::from(factor)) >> 40) as u64);
+                assert_eq!(scale.0, 0, "{nanos} ns");
+            }
+        }
+        let third = Scale::of(|counts| counts / 3);
+        assert_eq!(third.nanos(3_000_000_000), Some(999_999_999));
     }
 }
