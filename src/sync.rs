@@ -64,7 +64,7 @@ impl Lines {
     }
 
     /// # Panics
-    /// If there are not so many lines.
+    /// If it is beyond the last line and the one more that was allocated.
     #[inline]
     pub(crate) fn line(&self, index: usize) -> &Line {
         &self.pairs[self.skip..].as_chunks().0[index]

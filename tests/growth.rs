@@ -324,3 +324,24 @@ fn a_table_that_shrinks_on_an_old_stamp_drops_nothing_in_debt() {
     crowd.clock.set(Duration::from_nanos(crowd.now));
     crowd.verify_all();
 }
+
+#[test]
+fn a_flood_that_leaves_lines_empty_lets_no_debtor_off() {
+    const MAX_KEYS: usize = 1_000;
+    const DEBTORS: u64 = 50;
+    for seed in 0..4 {
+        let clock = ManualClock::new();
+        let quota = Quota::per_second(1).burst(100_000_000);
+        let limiter = Limiter::builder(quota).max_keys(MAX_KEYS).clock(clock.clone()).hasher(Seeded(seed)).build();
+        for debtor in 0..DEBTORS {
+            assert!(limiter.check_n(&debtor, 50_000_000).is_ok());
+        }
+        // Each bucket is full after a second and gives way after thirty; after ten, the sweep may drop it, line by line.
+        for stranger in 0..100_000_u64 {
+            assert!(limiter.check(&(1 << 40 | stranger)).is_ok());
+            clock.advance(Duration::from_millis(30));
+        }
+        let stats = limiter.stats();
+        assert_eq!((stats.evicted_in_debt, limiter.len()), (0, MAX_KEYS), "{stats:?}");
+    }
+}

@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn leaves_slow_counters_to_quanta() {
-        // As quanta scales, 64 bits of the product: (factor, shift) for counts of 1, 16, 32, 41.7 and 48 ns and a little more or less.
+        // As quanta scales, 64 bits of the product: (factor, shift) for counts of 1, 16, 32, 41.7, 48 and 52 ns, and a little more.
         for (nanos, rest) in [(1_u64, 0_u64), (1, 1), (16, 0), (16, 9), (32, 0), (32, 9), (41, 700_000), (48, 77), (52, 0)] {
             let factor = (nanos << 40) + (rest << 20);
             for factor in [factor, factor + 12_345] {

@@ -42,11 +42,11 @@ impl<'a> Seat<'a> {
 /// of one, 32 for the last of two.
 const DISPLACEMENTS: usize = 2;
 
-/// How many lines around are searched for a bucket to give way, when the key's own lines have a free slot that may not be taken;
+/// How many lines around that hold buckets are searched for one to give way, when the key's own lines have a free slot that may not be taken;
 /// in a table of twice as many, all are.
 const REACH: usize = 8;
 
-/// How many are searched while nothing at all is found, as only a hash that leaves most lines empty can bring about.
+/// How many are searched at most, with those that are empty: the sweep leaves runs of them.
 const FAR: usize = 64;
 
 /// The buckets of one line.
@@ -196,14 +196,17 @@ impl Table {
     /// A full bucket in the lines behind a key's first, or else the one that owes least, there or among those already found.
     fn look_around<'a>(&'a self, view: &View, elapsed: u64, mut owing: Option<Seat<'a>>) -> Option<Seat<'a>> {
         let count = self.shape.load().lines();
+        let mut looked_at = 0;
         for distance in 1..count.min(FAR) {
-            if distance > REACH && count > 2 * REACH && owing.is_some() {
+            if looked_at == REACH && count > 2 * REACH && owing.is_some() {
                 break;
             }
             let survey = self.survey((view.now()[0] + distance) % count, elapsed);
             if survey.idle.is_some() {
                 return survey.idle;
             }
+            // An empty line does not tell whether any bucket is full.
+            looked_at += usize::from(survey.owing.is_some());
             owing = least([owing, survey.owing]);
         }
         owing

@@ -115,7 +115,7 @@ impl Table {
         step.sources().flat_map(|line| self.slots(line))
     }
 
-    /// Which slots of the lines that are split have the tag of a key that has other lines now: a bit for each.
+    /// Which slots of the lines that are split have the tag of a key that has other lines now, or a tag that is left from one: a bit for each.
     ///
     /// A word of each of those other lines is read on the way: so the misses of a cache are under way together, instead of one after the other.
     fn leaving(&self, step: Geometry) -> u64 {
